@@ -1,0 +1,4 @@
+//! Outrigger injects the Linkerd proxy into pods and decides, pod by pod, how their traffic reaches it.
+
+pub mod pod;
+pub mod policy;

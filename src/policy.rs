@@ -1,0 +1,26 @@
+//! What the cluster's admission policies will say to a pod: candidate pod in, verdict out.
+//!
+//! One module a policy. Each knows the rules of its policy exactly, for every release that may be met, and nothing of
+//! injection: the same pod gets the same verdict whoever asks. This room is pure.
+
+pub mod pod_security;
+mod release;
+
+pub use release::Release;
+
+/// One policy's answer on one pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The policy admits the pod.
+    Allowed,
+    /// The policy refuses the pod; `message` is what the API server will say.
+    Denied {
+        /// The policy's own words.
+        message: String,
+    },
+    /// The policy could not be asked.
+    Unknown {
+        /// Why not.
+        why: String,
+    },
+}
