@@ -1,4 +1,5 @@
 //! Outrigger injects the Linkerd proxy into pods and decides, pod by pod, how their traffic reaches it.
 
+pub mod config;
 pub mod pod;
 pub mod policy;
