@@ -1,5 +1,6 @@
 //! Outrigger injects the Linkerd proxy into pods and decides, pod by pod, how their traffic reaches it.
 
 pub mod config;
+pub mod inject;
 pub mod pod;
 pub mod policy;
