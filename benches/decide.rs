@@ -40,12 +40,19 @@ fn decide_and_write(bencher: Bencher<'_, '_>, containers: usize) {
     let pod = pod(containers);
     let labels = json!({"pod-security.kubernetes.io/enforce": "restricted"});
     let annotations = json!({"linkerd.io/inject": "enabled"});
-    let owner = Owner { kind: Some(Kind::Deployment), name: "web".to_owned() };
+    let owner = Owner {
+        kind: Some(Kind::Deployment),
+        name: "web".to_owned(),
+    };
     let configuration = Configuration::default();
     bencher.bench_local(|| {
         let decision = decide(&Inputs {
             pod: &pod,
-            namespace: Namespace { name: "shop", labels: labels.as_object(), annotations: annotations.as_object() },
+            namespace: Namespace {
+                name: "shop",
+                labels: labels.as_object(),
+                annotations: annotations.as_object(),
+            },
             owner: Some(&owner),
             requester: "system:serviceaccount:kube-system:replicaset-controller",
             installation: Ok(&installation),

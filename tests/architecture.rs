@@ -1,5 +1,11 @@
 //! The rules of `ARCHITECTURE.md` that a compiler does not keep: which rooms are pure, and who may import whom.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test that cannot read the sources must fail"
+)]
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -65,8 +71,17 @@ fn sources() -> BTreeMap<String, String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut found = Vec::new();
     visit(&root, &mut found);
-    let name = |path: &Path| path.strip_prefix(&root).unwrap().with_extension("").to_string_lossy().into_owned();
-    found.iter().map(|path| (name(path), fs::read_to_string(path).unwrap())).collect()
+    let name = |path: &Path| {
+        path.strip_prefix(&root)
+            .unwrap()
+            .with_extension("")
+            .to_string_lossy()
+            .into_owned()
+    };
+    found
+        .iter()
+        .map(|path| (name(path), fs::read_to_string(path).unwrap()))
+        .collect()
 }
 
 fn room(file: &str) -> &str {
@@ -75,7 +90,10 @@ fn room(file: &str) -> &str {
 
 /// The code of a file, without comments and string literals of documentation.
 fn code(text: &str) -> impl Iterator<Item = (usize, &str)> {
-    text.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//")).map(|(index, line)| (index + 1, line))
+    text.lines()
+        .enumerate()
+        .filter(|(_, line)| !line.trim_start().starts_with("//"))
+        .map(|(index, line)| (index + 1, line))
 }
 
 #[test]
@@ -95,12 +113,20 @@ fn pure_rooms_do_nothing() {
 fn imports_point_one_way() {
     let mut faults = Vec::new();
     for (file, text) in sources() {
-        let Some((_, allowed)) = IMPORTS.iter().find(|(name, _)| *name == room(&file)) else { continue };
+        let Some((_, allowed)) = IMPORTS.iter().find(|(name, _)| *name == room(&file)) else {
+            continue;
+        };
         for (line, content) in code(&text) {
             for imported in content.split("crate::").skip(1) {
-                let imported = imported.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default();
+                let imported = imported
+                    .split(|c: char| !c.is_alphanumeric() && c != '_')
+                    .next()
+                    .unwrap_or_default();
                 if !imported.is_empty() && imported != room(&file) && !allowed.contains(&imported) {
-                    faults.push(format!("src/{file}.rs:{line}: {} may not import {imported}", room(&file)));
+                    faults.push(format!(
+                        "src/{file}.rs:{line}: {} may not import {imported}",
+                        room(&file)
+                    ));
                 }
             }
         }
@@ -121,6 +147,9 @@ fn files_are_small() {
 #[test]
 fn every_room_says_what_it_is_for() {
     for (file, text) in sources() {
-        assert!(text.starts_with("//!") || file.ends_with("tests"), "src/{file}.rs has no module documentation");
+        assert!(
+            text.starts_with("//!") || file.ends_with("tests"),
+            "src/{file}.rs has no module documentation"
+        );
     }
 }

@@ -139,7 +139,7 @@ fn tolerates(toleration: &Value, taint: &Taint) -> bool {
     }
 }
 
-/// A term without expressions matches nothing; its expressions are ANDed.
+/// A term without expressions matches nothing; all its expressions must hold.
 fn term_matches(term: &Value, node: &Node) -> bool {
     let mut expressions = list(term, "matchExpressions").map(|it| (it, false));
     let fields = list(term, "matchFields").map(|it| (it, true));
