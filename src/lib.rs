@@ -1,6 +1,7 @@
 //! Outrigger injects the Linkerd proxy into pods and decides, pod by pod, how their traffic reaches it.
 
 pub mod config;
+pub mod decide;
 pub mod inject;
 pub mod pod;
 pub mod policy;

@@ -1,6 +1,7 @@
 //! The label that names a pod's owner.
 
 use crate::config::annotation;
+use crate::config::hex;
 use crate::pod::workload::Kind;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -43,7 +44,7 @@ fn label_value(name: &str) -> String {
         return name.to_owned();
     }
     let digest = Sha256::digest(name.as_bytes());
-    let digits: String = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+    let digits: String = hex(&digest).chars().take(8).collect();
     let start: String = name.chars().take(LABEL_LENGTH - 1 - digits.len()).collect();
     format!(
         "{}-{digits}",

@@ -110,8 +110,5 @@ fn security_context(init: &ProxyInit) -> Map<String, Value> {
         "runAsUser": user,
         "seccompProfile": {"type": "RuntimeDefault"},
     });
-    match context {
-        Value::Object(context) => context,
-        _ => Map::new(),
-    }
+    context.as_object().cloned().unwrap_or_default()
 }
