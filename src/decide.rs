@@ -20,6 +20,7 @@ mod reason;
 pub use coverage::Coverage;
 pub use eligibility::{AnnotatedAt, SkipReason};
 pub use outcome::{Decision, Opinion, Outcome, Warning};
+pub(crate) use ranking::container_of_user;
 pub use reason::{DenyReason, InjectReason};
 
 use crate::config::{Config, ConfigError, Installation, Layers};

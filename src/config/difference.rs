@@ -57,8 +57,19 @@ fn text(row: &Override, value: &Value) -> String {
     match (&row.setter, value) {
         (_, Value::String(text)) => text.clone(),
         (Setter::Switch(_), Value::Bool(on)) => if *on { "enabled" } else { "disabled" }.to_owned(),
-        (Setter::CloseWait(_), seconds) => format!("{seconds}s"),
+        (Setter::CloseWait(_), seconds) => duration(seconds.as_i64().unwrap_or_default()),
         (_, value) => value.to_string(),
+    }
+}
+
+/// Seconds as Go prints a duration: `1m30s`.
+fn duration(seconds: i64) -> String {
+    let (hours, minutes, rest) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    match (hours, minutes) {
+        _ if seconds < 0 => format!("-{}", duration(seconds.saturating_neg())),
+        (0, 0) => format!("{rest}s"),
+        (0, _) => format!("{minutes}m{rest}s"),
+        _ => format!("{hours}h{minutes}m{rest}s"),
     }
 }
 
@@ -101,7 +112,7 @@ mod tests {
             "config.linkerd.io/opaque-ports": "3000,mysql",
             "config.alpha.linkerd.io/proxy-wait-before-exit-seconds": "3",
             "config.linkerd.io/image-pull-policy": "Always",
-            "config.linkerd.io/close-wait-timeout": "90s",
+            "config.linkerd.io/close-wait-timeout": "1m30s",
         });
         assert_eq!(annotations, expected);
     }

@@ -206,10 +206,6 @@ mod tests {
 
     #[test]
     fn rows_are_sorted_for_the_look_up() {
-        assert!(
-            table::rows()
-                .windows(2)
-                .all(|pair| pair[0].annotation < pair[1].annotation)
-        );
+        assert!(rows().windows(2).all(|pair| pair[0].annotation < pair[1].annotation));
     }
 }
