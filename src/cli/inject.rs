@@ -26,8 +26,10 @@ pub(super) struct Arguments {
     /// Write the proxy itself, instead of annotations for the webhook
     #[arg(long, value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, require_equals = true, hide_possible_values = true, default_missing_value = "true", default_value = "false", hide_default_value = true)]
     manual: bool,
-    /// Have the CNI plugin redirect traffic, instead of an init container with NET_ADMIN
-    #[arg(long)]
+    #[arg(
+        long,
+        help = "Have the CNI plugin redirect traffic, instead of an init container with NET_ADMIN"
+    )]
     no_init_container: bool,
     /// Add a debug container
     #[arg(long, value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, require_equals = true, hide_possible_values = true, default_missing_value = "true", default_value = "false", hide_default_value = true)]

@@ -51,11 +51,16 @@ impl Source {
 
 /// Checks that a proxy can be made from `installation`; says which flag would mend it.
 pub(super) fn check(installation: &Installation) -> Result<()> {
+    let Err(error) = installation.check() else {
+        return Ok(());
+    };
     let hint = |what, flag| anyhow!("--manual needs {what}: give {flag}, or --values with the installation's values");
-    installation.check().map_err(|error| match error {
-        ConfigError::NoVersion => hint("the proxy's version", "--proxy-version"),
-        ConfigError::NoTrustAnchors => hint("the installation's trust anchors", "--trust-anchors"),
-        error => error.into(),
+    Err(if error == ConfigError::NoVersion {
+        hint("the proxy's version", "--proxy-version")
+    } else if error == ConfigError::NoTrustAnchors {
+        hint("the installation's trust anchors", "--trust-anchors")
+    } else {
+        error.into()
     })
 }
 

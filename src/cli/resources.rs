@@ -120,8 +120,8 @@ impl Transformed {
         for warning in self.reports.iter().flat_map(Report::warnings) {
             super::warn(&warning)?;
         }
-        let summary: String = self.reports.iter().map(|report| format!("{report}\n")).collect();
-        super::note(&summary)
+        let summary: Vec<_> = self.reports.iter().map(ToString::to_string).collect();
+        super::note(&format!("{}\n", summary.join("\n")))
     }
 }
 

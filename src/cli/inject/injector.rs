@@ -154,11 +154,11 @@ impl Injector {
             annotations: Some(&asked),
         };
         let mut reasons = eligibility::judge(&pod, &namespace, Some(&self.installation), &mut Vec::new()).reasons;
-        reasons.retain(|reason| match reason {
-            // The API server mounts the token; a template has no mount to look at.
-            SkipReason::AutomountDisabled => boolean(pod.spec(), "automountServiceAccountToken") == Some(false),
-            SkipReason::ControlPlanePod => !self.options.manual,
-            _ => true,
+        // The API server mounts the token; a template has no mount to look at.
+        let token = boolean(pod.spec(), "automountServiceAccountToken") != Some(false);
+        reasons.retain(|reason| {
+            !(*reason == SkipReason::AutomountDisabled && token
+                || *reason == SkipReason::ControlPlanePod && self.options.manual)
         });
         if reasons.contains(&SkipReason::InjectionDisableAnnotationPresent) {
             return Ok(false);

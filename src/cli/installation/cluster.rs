@@ -45,9 +45,11 @@ impl Connection {
         let client = self.config().await.and_then(|config| Ok(Client::try_from(config)?));
         let maps: Api<ConfigMap> = Api::namespaced(client.map_err(|error| unreachable(&error))?, namespace);
         let found = maps.get_opt("linkerd-config").await;
-        let map = found.map_err(|error| match error {
-            kube::Error::Api(status) => anyhow!("Cannot find Linkerd: {}", status.message),
-            error => unreachable(&error.into()),
+        let map = found.map_err(|error| {
+            if let kube::Error::Api(status) = error {
+                return anyhow!("Cannot find Linkerd: {}", status.message);
+            }
+            unreachable(&error.into())
         })?;
         let missing = || anyhow!("Cannot find Linkerd: namespace {namespace} has no ConfigMap linkerd-config");
         let values = map.ok_or_else(missing)?.data.and_then(|mut data| data.remove("values"));
