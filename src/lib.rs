@@ -3,3 +3,5 @@
 pub mod config;
 pub mod pod;
 pub mod policy;
+#[cfg(feature = "webhook")]
+pub mod webhook;

@@ -1,0 +1,3 @@
+//! The admission server.
+
+pub mod review;
