@@ -1,3 +1,5 @@
 //! The admission server.
 
+pub mod certificate;
+pub mod reload;
 pub mod review;
