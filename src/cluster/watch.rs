@@ -3,7 +3,7 @@
 use super::facts::{Node, Plugin};
 use super::index::{self, Collection, Freshness, Index, Interner, NodeSpec, PLUGIN_LABEL, PLUGIN_NAMES};
 use crate::policy::Release;
-use futures::{Stream, StreamExt, pin_mut};
+use futures::{Stream, StreamExt};
 use k8s_openapi::api::{apps::v1::DaemonSet, core::v1};
 use k8s_openapi::apimachinery::pkg::version::Info;
 use kube::api::{ApiResource, NotUsed, Object, PartialObjectMeta};
@@ -12,6 +12,7 @@ use kube::runtime::watcher::{self, Config, Event, watcher};
 use kube::{Api, Client};
 use serde_json::Value;
 use std::mem;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
@@ -49,7 +50,7 @@ struct Resource<K, T> {
 
 /// Runs all watches.
 pub(super) async fn all(client: &Client, index: &Mutex<Index>) {
-    futures::join!(
+    tokio::join!(
         namespaces(client, index),
         nodes(client, index),
         plugins(client, index),
@@ -103,8 +104,7 @@ async fn follow<K, T: PartialEq>(
     resource: &Resource<K, T>,
     quiet: Duration,
 ) {
-    let watch = watch.default_backoff();
-    pin_mut!(watch);
+    let mut watch = pin!(watch.default_backoff());
     let mut listed = Vec::new();
     loop {
         let before = (resource.collection)(&mut lock(index)).freshness();
@@ -235,7 +235,7 @@ mod tests {
             }
         };
         let follow = follow(watch, &index, &resource, Duration::from_millis(50));
-        pin_mut!(seen, follow);
+        let (seen, follow) = (pin!(seen), pin!(follow));
         let both = select(seen, follow);
         assert!(matches!(
             timeout(Duration::from_secs(10), both).await,
