@@ -17,5 +17,6 @@ mod quantity;
 
 pub use annotation::Origin;
 pub use effective::{Config, Layers, Overridden, Problem};
+pub(crate) use installation::hex;
 pub use installation::{ConfigError, Installation};
 pub use quantity::Quantity;

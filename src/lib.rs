@@ -3,6 +3,8 @@
 #[cfg(feature = "webhook")]
 pub mod cluster;
 pub mod config;
+pub mod decide;
+pub mod inject;
 pub mod pod;
 pub mod policy;
 #[cfg(feature = "webhook")]

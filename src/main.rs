@@ -1,1 +1,3 @@
+//! The `outrigger` command.
+
 fn main() {}

@@ -6,7 +6,7 @@ use serde_json::Value;
 pub(super) fn parse(text: &str) -> Result<Vec<Value>, String> {
     let expected = |why: &str| format!("a JSON list of environment variables ({why})");
     let list: Vec<Value> = serde_json::from_str(text).map_err(|error| expected(&error.to_string()))?;
-    match list.iter().all(|variable| variable.is_object()) {
+    match list.iter().all(Value::is_object) {
         true => Ok(list),
         false => Err(expected("an item is no object")),
     }

@@ -285,7 +285,7 @@ fn own_label<'a>(pod: &Pod<'a>, key: &str) -> Option<&'a str> {
 }
 
 /// The entries whose value is a string, as every valid one is.
-fn strings<'a>(annotations: Option<&'a Map<String, Value>>) -> impl Iterator<Item = (&'a str, &'a str)> {
+fn strings(annotations: Option<&Map<String, Value>>) -> impl Iterator<Item = (&str, &str)> {
     annotations
         .into_iter()
         .flatten()

@@ -3,7 +3,6 @@
 use super::values::Values;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
-use std::fmt::Write;
 use std::sync::LazyLock;
 
 /// A Linkerd installation's configuration, read and prepared once.
@@ -78,7 +77,7 @@ impl Installation {
         Ok(Self {
             control_plane_namespace: namespace.to_owned(),
             trust_anchors: format!("{}\n", anchors.trim()),
-            trust_root_sha256: hex_digest(anchors),
+            trust_root_sha256: hex(&Sha256::digest(anchors.as_bytes())),
             document,
             values,
         })
@@ -172,14 +171,16 @@ fn typed(document: &Value) -> Result<Values, ConfigError> {
     })
 }
 
-fn hex_digest(text: &str) -> String {
-    Sha256::digest(text.as_bytes())
+/// Bytes as lower-case hex digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    const DIGITS: [char; 16] = [
+        '0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f',
+    ];
+    let digit = |nibble: u8| DIGITS.get(usize::from(nibble)).copied().unwrap_or('0');
+    bytes
         .iter()
-        .fold(String::with_capacity(64), |mut hex, byte| {
-            // Writing to a string cannot fail.
-            let _infallible = write!(hex, "{byte:02x}");
-            hex
-        })
+        .flat_map(|byte| [digit(byte >> 4), digit(byte & 0xf)])
+        .collect()
 }
 
 #[cfg(test)]

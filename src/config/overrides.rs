@@ -153,7 +153,7 @@ fn fatal(result: Result<(), Unreadable>) -> Result<(), Unreadable> {
 
 mod table;
 
-pub(super) use table::{row, rows};
+pub(super) use table::row;
 
 #[cfg(test)]
 mod tests {
@@ -206,6 +206,10 @@ mod tests {
 
     #[test]
     fn rows_are_sorted_for_the_look_up() {
-        assert!(rows().windows(2).all(|pair| pair[0].annotation < pair[1].annotation));
+        assert!(
+            table::rows()
+                .windows(2)
+                .all(|pair| pair[0].annotation < pair[1].annotation)
+        );
     }
 }

@@ -13,6 +13,7 @@ const POLICIES: [&str; 6] = [
 ];
 
 /// Every row.
+#[cfg(test)]
 pub(in crate::config) fn rows() -> &'static [Override] {
     &ROWS
 }

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 /// `proxy`
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
+#[expect(clippy::struct_excessive_bools, reason = "the document has as many switches")]
 pub struct Proxy {
     /// Format of access logs; none where empty.
     pub access_log: String,
