@@ -12,12 +12,13 @@ pub mod owner;
 mod lookup;
 mod watch;
 
-pub use facts::{Facts, Known, Namespace, Node, Plugin, Taint};
+pub use facts::{Facts, Namespace};
 pub use lookup::LookupError;
 pub use owner::Owner;
 
-use crate::policy::Release;
-use index::{Index, Interner, ObjectsError, Status};
+use crate::pod::Pod;
+use crate::policy::pod_security::Server as ApiServer;
+use index::{Index, ObjectsError, Status};
 use k8s_openapi::api::core::v1;
 use kube::{Api, Client};
 use lookup::Lookups;
@@ -60,10 +61,10 @@ impl Cluster {
         }
     }
 
-    /// A cluster that consists of `objects`, at `release` where that is known.
-    pub fn of_manifests(objects: &[Value], release: Option<Release>) -> Result<Self, ObjectsError> {
+    /// A cluster that consists of `objects`, judged by `server` where that is known.
+    pub fn of_manifests(objects: &[Value], server: Option<ApiServer>) -> Result<Self, ObjectsError> {
         let mut index = Index::from_objects(objects)?;
-        index.set_release(release);
+        index.set_server(server);
         let owners = index::flatten(objects).filter_map(|object| Some((Child::of(object)?, Owner::sole(object)?)));
         Ok(Self {
             index: Mutex::new(index),
@@ -90,9 +91,9 @@ impl Cluster {
         self.index().status()
     }
 
-    /// Release, nodes and plugins: references into the index, whatever its size.
-    pub fn facts(&self) -> Facts {
-        self.index().facts()
+    /// What the decision asks of the cluster for `pod`, a pod or a pod template.
+    pub fn facts(&self, pod: &Pod<'_>) -> Facts {
+        self.index().facts(pod)
     }
 
     /// The namespace called `name`; nothing where there is none.
@@ -109,7 +110,7 @@ impl Cluster {
         let api = Api::<v1::Namespace>::all(server.client.clone());
         let get = async || {
             let found = api.get_metadata_opt(name).await?;
-            Ok(found.map(|found| Arc::new(index::namespace(&mut Interner::default(), found).1)))
+            Ok(found.and_then(|found| index::namespace(found).1).map(Arc::new))
         };
         server.namespaces.ask(name.to_owned(), get).await
     }

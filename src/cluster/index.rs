@@ -1,14 +1,19 @@
 //! The index: a plain structure, fed by watches or manifests, that never asks anything itself.
 
 mod collection;
+mod coverages;
 mod read;
 
 pub use collection::{Collection, Freshness};
-pub use read::{Interner, ObjectsError, PLUGIN_LABEL, PLUGIN_NAMES};
-pub(super) use read::{NodeSpec, flatten, namespace, node, plugin};
+pub use read::ObjectsError;
+pub(super) use read::{Kept, NodeSpec, flatten, namespace, node, plugin};
 
-use super::facts::{Facts, Namespace, Node, Plugin};
-use crate::policy::Release;
+use super::facts::{Facts, Namespace};
+use crate::decide::coverage::Plugin;
+use crate::decide::placement::Node;
+use crate::pod::Pod;
+use crate::policy::pod_security::Server;
+use coverages::Coverages;
 use serde_json::Value;
 
 /// Everything that watches have told.
@@ -18,12 +23,11 @@ pub struct Index {
     pub namespaces: Collection<Namespace>,
     /// Nodes by name.
     pub nodes: Collection<Node>,
-    /// Plugins by `NAMESPACE/NAME`.
+    /// Each DaemonSet of the CNI plugin, by `NAMESPACE/NAME`.
     pub plugins: Collection<Plugin>,
-    /// Texts that many objects have in common.
-    pub interner: Interner,
-    release: Option<Release>,
-    release_asked: bool,
+    coverages: Coverages,
+    server: Option<Server>,
+    server_asked: bool,
 }
 
 /// The state of one watch.
@@ -42,22 +46,22 @@ pub struct Status {
 impl Index {
     /// An index of `objects` alone; kinds that it does not hold are passed over.
     pub fn from_objects(objects: &[Value]) -> Result<Self, ObjectsError> {
-        let mut index = Self::default();
         let mut found = read::Objects::default();
         for object in flatten(objects) {
-            found.take(&mut index.interner, object)?;
+            found.take(object)?;
         }
+        let mut index = Self::default();
         index.namespaces.reset(found.namespaces);
         index.nodes.reset(found.nodes);
         index.plugins.reset(found.plugins);
-        index.release_asked = true;
+        index.server_asked = true;
         Ok(index)
     }
 
     /// Notes what the server says of its release; where it could not tell, what it said last stays.
-    pub fn set_release(&mut self, release: Option<Release>) {
-        self.release = release.or(self.release);
-        self.release_asked = true;
+    pub fn set_server(&mut self, server: Option<Server>) {
+        self.server = server.or(self.server);
+        self.server_asked = true;
     }
 
     /// Whether namespaces were listed, and everything else was or could not be.
@@ -68,7 +72,7 @@ impl Index {
         matches!(self.namespaces.freshness(), Freshness::Current | Freshness::Stale)
             && self.nodes.freshness() != Freshness::Pending
             && self.plugins.freshness() != Freshness::Pending
-            && self.release_asked
+            && self.server_asked
     }
 
     /// The state of each watch.
@@ -80,15 +84,22 @@ impl Index {
         ]
     }
 
-    /// What the decision asks of the cluster.
-    pub fn facts(&mut self) -> Facts {
+    /// What the decision asks of the cluster for `pod`.
+    pub fn facts(&mut self, pod: &Pod<'_>) -> Facts {
+        let listed = self.nodes.is_listed() && self.plugins.is_listed();
+        let troubles = [
+            ("namespaces", self.namespaces.trouble()),
+            ("nodes", self.nodes.trouble()),
+            ("daemonsets", self.plugins.trouble()),
+        ];
         Facts {
-            release: self.release,
-            namespaces_stale: self.namespaces.trouble(),
-            // Each only ever grows, so the sum is new whenever one of them is.
-            generation: self.nodes.generation() + self.plugins.generation(),
-            nodes: self.nodes.known(),
-            plugins: self.plugins.known(),
+            server: self.server,
+            coverage: listed.then(|| self.coverages.of(pod, &self.nodes, &self.plugins)),
+            foreign_plugin: self.plugins.iter().any(|plugin| !plugin.ours),
+            troubles: troubles
+                .into_iter()
+                .filter_map(|(resource, why)| Some((resource, why?)))
+                .collect(),
         }
     }
 }

@@ -4,6 +4,7 @@
 use super::events::{Event, Events, Reason};
 use super::*;
 use crate::cluster::index::Freshness;
+use crate::policy::Release;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
@@ -103,11 +104,7 @@ async fn watches_fill_the_index_and_what_is_forbidden_holds_nobody_up() {
         }
         path if path.starts_with("/api/v1/namespaces") => list(&[namespace("a", "old"), namespace("b", "old")]),
         path if path.starts_with("/apis/apps/v1/daemonsets") && path.contains("watch=true") => watch(&[]),
-        path if path
-            .starts_with("/apis/apps/v1/daemonsets?&labelSelector=k8s-app+in+%28linkerd-cni%2Coutrigger-cni%29") =>
-        {
-            list(&[])
-        }
+        path if path.starts_with("/apis/apps/v1/daemonsets") => list(&[]),
         _ => failure(403, "Forbidden", "nodes is forbidden: User cannot list"),
     });
     let cluster = Cluster::connected(client);
@@ -120,14 +117,14 @@ async fn watches_fill_the_index_and_what_is_forbidden_holds_nobody_up() {
     let a = cluster.namespace("a").await.unwrap().unwrap();
     assert_eq!(a.labels["level"], "new");
     assert!(cluster.index().namespaces.get("b").is_none());
-    let facts = cluster.facts();
-    assert_eq!(facts.release, Some(Release(35)));
+    let facts = cluster.facts(&Pod::new(&json!({})));
+    let server = facts.server.unwrap();
+    assert_eq!((server.release, server.emulated), (Release(36), Some(Release(35))));
+    assert_eq!(facts.coverage, None);
     assert_eq!(
-        facts.nodes.trouble.as_deref(),
-        Some("nodes is forbidden: User cannot list")
+        facts.troubles,
+        [("nodes", "nodes is forbidden: User cannot list".into())]
     );
-    assert!(facts.nodes.items.is_none());
-    assert_eq!(facts.plugins.items.unwrap().len(), 0);
     let freshness: Vec<_> = cluster.status().into_iter().map(|status| status.freshness).collect();
     assert_eq!(
         freshness,
@@ -235,14 +232,17 @@ async fn owners_are_looked_up_once_and_remembered() {
 async fn manifests_have_owners_too() {
     let replica_set = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "web-1", "namespace": "shop",
         "ownerReferences": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "t"}]}});
-    let cluster = Cluster::of_manifests(&[replica_set], Some(Release(30))).unwrap();
+    let cluster = Cluster::of_manifests(&[replica_set], Some(Release(30).into())).unwrap();
     let owner = cluster
         .owner("shop", &pod_of("apps/v1", "ReplicaSet", "web-1"))
         .await
         .unwrap();
     assert_eq!((owner.kind.as_str(), owner.name.as_str()), ("Deployment", "web"));
     assert!(cluster.namespace("shop").await.unwrap().is_none());
-    assert_eq!(cluster.facts().release, Some(Release(30)));
+    assert_eq!(
+        cluster.facts(&Pod::new(&Value::Null)).server.unwrap().release,
+        Release(30)
+    );
     cluster.watch().await;
 }
 

@@ -1,8 +1,8 @@
 //! Watches that feed the index, each with its own back-off, none waiting for another.
 
-use super::facts::{Node, Plugin};
-use super::index::{self, Collection, Freshness, Index, Interner, NodeSpec, PLUGIN_LABEL, PLUGIN_NAMES};
+use super::index::{self, Collection, Freshness, Index, Kept, NodeSpec};
 use crate::policy::Release;
+use crate::policy::pod_security::Server;
 use futures::{Stream, StreamExt};
 use k8s_openapi::api::{apps::v1::DaemonSet, core::v1};
 use k8s_openapi::apimachinery::pkg::version::Info;
@@ -42,8 +42,8 @@ const NO_ANSWER: &str = "the API server does not answer";
 struct Resource<K, T> {
     /// Its name, plural.
     name: &'static str,
-    /// Name and content of what is kept of an object.
-    keep: fn(&mut Interner, K) -> (Arc<str>, T),
+    /// What is kept of an object.
+    keep: fn(K) -> Kept<T>,
     /// Where it is kept.
     collection: fn(&mut Index) -> &mut Collection<T>,
 }
@@ -71,7 +71,7 @@ async fn namespaces(client: &Client, index: &Mutex<Index>) {
 async fn nodes(client: &Client, index: &Mutex<Index>) {
     let nodes = ApiResource::erase::<v1::Node>(&());
     let api = Api::<Object<NodeSpec, NotUsed>>::all_with(client.clone(), &nodes);
-    let resource: Resource<_, Node> = Resource {
+    let resource = Resource {
         name: "nodes",
         keep: index::node,
         collection: |index| &mut index.nodes,
@@ -82,19 +82,12 @@ async fn nodes(client: &Client, index: &Mutex<Index>) {
 async fn plugins(client: &Client, index: &Mutex<Index>) {
     let daemon_sets = ApiResource::erase::<DaemonSet>(&());
     let api = Api::<Object<Value, NotUsed>>::all_with(client.clone(), &daemon_sets);
-    let selector = format!("{PLUGIN_LABEL} in ({})", PLUGIN_NAMES.join(","));
-    let resource: Resource<_, Plugin> = Resource {
+    let resource = Resource {
         name: "daemonsets",
         keep: index::plugin,
         collection: |index| &mut index.plugins,
     };
-    follow(
-        watcher(api, Config::default().labels(&selector)),
-        index,
-        &resource,
-        QUIET,
-    )
-    .await;
+    follow(watcher(api, Config::default().page_size(PAGE)), index, &resource, QUIET).await;
 }
 
 /// Feeds the events of one watch into the index.
@@ -129,28 +122,28 @@ impl<K, T: PartialEq> Resource<K, T> {
     fn take(&self, index: &mut Index, listed: &mut Vec<(Arc<str>, T)>, event: Event<K>) {
         match event {
             Event::Init => listed.clear(),
-            Event::InitApply(object) => listed.push((self.keep)(&mut index.interner, object)),
+            Event::InitApply(object) => {
+                let (name, item) = (self.keep)(object);
+                listed.extend(item.map(|item| (name, item)));
+            }
             Event::InitDone => (self.collection)(index).reset(mem::take(listed)),
-            Event::Apply(object) => {
-                let (name, item) = (self.keep)(&mut index.interner, object);
-                (self.collection)(index).apply(name, item);
-            }
-            Event::Delete(object) => {
-                let (name, _) = (self.keep)(&mut index.interner, object);
-                (self.collection)(index).delete(&name);
-            }
+            Event::Apply(object) => match (self.keep)(object) {
+                (name, Some(item)) => (self.collection)(index).apply(name, item),
+                (name, None) => (self.collection)(index).delete(&name),
+            },
+            Event::Delete(object) => (self.collection)(index).delete(&(self.keep)(object).0),
         }
     }
 
     /// Says once that a watch fails, and once that it works again.
     fn report(&self, index: &mut Index, before: Freshness) {
-        let (resource, objects) = (self.name, (self.collection)(index).len());
+        let resource = self.name;
         let troubled = |freshness| matches!(freshness, Freshness::Unavailable | Freshness::Stale);
         let trouble = (self.collection)(index).trouble();
         match (troubled(before), trouble.as_deref()) {
             (false, Some(error)) => warn!(resource, error, "watch failed, trying again"),
-            (true, None) => info!(resource, objects, "watch works again"),
-            (false, None) if before == Freshness::Pending => debug!(resource, objects, "watching"),
+            (true, None) => info!(resource, "watch works again"),
+            (false, None) if before == Freshness::Pending => debug!(resource, "watching"),
             (true, Some(_)) | (false, None) => {}
         }
     }
@@ -171,27 +164,28 @@ fn describe(error: &watcher::Error) -> String {
 async fn release(client: &Client, index: &Mutex<Index>) {
     loop {
         let told = match timeout(RELEASE_TIMEOUT, client.apiserver_version()).await {
-            Ok(Ok(info)) => release_of(&info),
+            Ok(Ok(info)) => server_of(&info),
             Ok(Err(error)) => {
                 debug!(%error, "the API server did not tell its release");
                 None
             }
             Err(_) => None,
         };
-        lock(index).set_release(told);
+        lock(index).set_server(told);
         let pause = told.map_or(RELEASE_RETRY, |_| RELEASE_INTERVAL);
         sleep(pause).await;
     }
 }
 
-/// The release whose rules the server applies: the emulated one where it emulates (1.31 and later tell).
-fn release_of(info: &Info) -> Option<Release> {
-    let minor = info
-        .emulation_minor
-        .as_ref()
-        .filter(|minor| !minor.is_empty())
-        .unwrap_or(&info.minor);
-    format!("1.{minor}").parse().ok()
+/// The server that tells `info`; an emulated release is told from 1.31 on.
+fn server_of(info: &Info) -> Option<Server> {
+    let release = |minor: &str| format!("1.{minor}").parse::<Release>().ok();
+    let binary = release(&info.minor)?;
+    let emulated = info.emulation_minor.as_deref().and_then(release);
+    Some(Server {
+        emulated: emulated.filter(|emulated| *emulated != binary),
+        ..Server::from(binary)
+    })
 }
 
 fn lock(index: &Mutex<Index>) -> MutexGuard<'_, Index> {
@@ -201,6 +195,7 @@ fn lock(index: &Mutex<Index>) -> MutexGuard<'_, Index> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::decide::placement::Node;
     use futures::future::{Either, select};
     use futures::stream;
 
@@ -218,7 +213,7 @@ mod tests {
         let index = Mutex::new(Index::default());
         let resource: Resource<Node, Node> = Resource {
             name: "nodes",
-            keep: |_, node| (Arc::clone(&node.name), node),
+            keep: |node| (node.name.as_str().into(), Some(node)),
             collection: |index| &mut index.nodes,
         };
         let events = [
@@ -245,10 +240,15 @@ mod tests {
     }
 
     #[test]
-    fn the_emulated_release_counts() {
-        assert_eq!(release_of(&info("27+", None)), Some(Release(27)));
-        assert_eq!(release_of(&info("36", Some("35"))), Some(Release(35)));
-        assert_eq!(release_of(&info("36", Some(""))), Some(Release(36)));
-        assert_eq!(release_of(&info("", None)), None);
+    fn an_emulated_release_is_told_apart() {
+        let emulating = |emulated| Server {
+            emulated: Some(Release(emulated)),
+            ..Server::from(Release(36))
+        };
+        assert_eq!(server_of(&info("27+", None)), Some(Release(27).into()));
+        assert_eq!(server_of(&info("36", Some("35"))), Some(emulating(35)));
+        assert_eq!(server_of(&info("36", Some("36"))), Some(Release(36).into()));
+        assert_eq!(server_of(&info("36", Some(""))), Some(Release(36).into()));
+        assert_eq!(server_of(&info("", None)), None);
     }
 }

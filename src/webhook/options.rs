@@ -1,6 +1,6 @@
 //! What the server is started with.
 
-use crate::policy::Release;
+use crate::policy::pod_security::Server;
 use serde_json::Value;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
@@ -39,8 +39,8 @@ pub enum FactSource {
     Manifests {
         /// The objects.
         objects: Vec<Value>,
-        /// The release of the API server.
-        release: Option<Release>,
+        /// The API server.
+        server: Option<Server>,
     },
 }
 
@@ -92,12 +92,12 @@ impl Options {
     }
 
     /// Alone, for a cluster that consists of `objects`: no files, and nobody to notice that it stops.
-    pub fn standalone(objects: Vec<Value>, release: Option<Release>) -> Self {
+    pub fn standalone(objects: Vec<Value>, server: Option<Server>) -> Self {
         Self {
             tls_dir: None,
             values: None,
             trust_anchors: None,
-            facts: FactSource::Manifests { objects, release },
+            facts: FactSource::Manifests { objects, server },
             timings: Timings {
                 linger: Duration::ZERO,
                 ..Timings::default()

@@ -222,7 +222,7 @@ fn certificate(options: &Options) -> Result<Certificate, ServeError> {
 /// The cluster, and the client of its API server where it has one.
 async fn cluster(facts: FactSource) -> Result<(Cluster, Option<Client>), ServeError> {
     let kubeconfig = match facts {
-        FactSource::Manifests { objects, release } => return Ok((Cluster::of_manifests(&objects, release)?, None)),
+        FactSource::Manifests { objects, server } => return Ok((Cluster::of_manifests(&objects, server)?, None)),
         FactSource::Server { kubeconfig } => kubeconfig,
     };
     let client = Client::try_from(config(kubeconfig.as_deref()).await?)?;

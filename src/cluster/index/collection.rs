@@ -1,7 +1,6 @@
 //! The objects of one resource.
 
 use super::Status;
-use crate::cluster::facts::Known;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -9,8 +8,6 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Collection<T> {
     items: BTreeMap<Arc<str>, Arc<T>>,
-    /// `items` as a list, made when it is first asked for.
-    list: Option<Arc<[Arc<T>]>>,
     listed: bool,
     trouble: Option<Arc<str>>,
     generation: u64,
@@ -34,7 +31,6 @@ impl<T> Default for Collection<T> {
     fn default() -> Self {
         Self {
             items: BTreeMap::new(),
-            list: None,
             listed: false,
             trouble: None,
             generation: 0,
@@ -49,6 +45,11 @@ impl<T: PartialEq> Collection<T> {
         self.items.get(name).cloned()
     }
 
+    /// All objects, by name.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.items.values().map(|item| &**item)
+    }
+
     /// Adds or replaces an object. One that is equal to what is known changes nothing: a node reports in every few
     /// minutes, and what was derived from it must last.
     pub fn apply(&mut self, name: Arc<str>, item: T) {
@@ -57,35 +58,26 @@ impl<T: PartialEq> Collection<T> {
             return;
         }
         self.items.insert(name, Arc::new(item));
-        self.changed();
+        self.generation += 1;
     }
 
     /// Removes an object.
     pub fn delete(&mut self, name: &str) {
         self.trouble = None;
         if self.items.remove(name).is_some() {
-            self.changed();
+            self.generation += 1;
         }
     }
 
     /// Replaces all objects.
     pub fn reset(&mut self, items: Vec<(Arc<str>, T)>) {
-        let known = std::mem::take(&mut self.items);
-        let shared = items.into_iter().map(|(name, item)| match known.get(&name) {
-            Some(same) if **same == item => (name, Arc::clone(same)),
-            _ => (name, Arc::new(item)),
-        });
-        self.items = shared.collect();
+        let items = items.into_iter().map(|(name, item)| (name, Arc::new(item))).collect();
         self.trouble = None;
-        let same = known.len() == self.items.len()
-            && known
-                .iter()
-                .zip(&self.items)
-                .all(|((name, old), (other, new))| name == other && Arc::ptr_eq(old, new));
-        if !same || !self.listed {
-            self.changed();
-        }
         self.listed = true;
+        if self.items != items {
+            self.items = items;
+            self.generation += 1;
+        }
     }
 
     /// Notes that the watch failed; what is known stays.
@@ -99,12 +91,6 @@ impl<T: PartialEq> Collection<T> {
         self.trouble = None;
     }
 
-    /// How many objects there are.
-    #[expect(clippy::len_without_is_empty, reason = "nobody asks")]
-    pub fn len(&self) -> usize {
-        self.items.len()
-    }
-
     /// How far the objects can be trusted.
     pub fn freshness(&self) -> Freshness {
         match (self.listed, &self.trouble) {
@@ -113,6 +99,11 @@ impl<T: PartialEq> Collection<T> {
             (true, None) => Freshness::Current,
             (true, Some(_)) => Freshness::Stale,
         }
+    }
+
+    /// Whether the objects were listed once.
+    pub fn is_listed(&self) -> bool {
+        self.listed
     }
 
     /// Why the objects are missing or out of date.
@@ -125,28 +116,12 @@ impl<T: PartialEq> Collection<T> {
         self.generation
     }
 
-    /// The objects as a list that stays as it is.
-    pub fn known(&mut self) -> Known<T> {
-        if self.list.is_none() && self.listed {
-            self.list = Some(self.items.values().cloned().collect());
-        }
-        Known {
-            items: self.list.clone(),
-            trouble: self.trouble.clone(),
-        }
-    }
-
     pub(super) fn status(&self, resource: &'static str) -> Status {
         Status {
             resource,
-            objects: self.len(),
+            objects: self.items.len(),
             freshness: self.freshness(),
             failures: self.failures,
         }
-    }
-
-    fn changed(&mut self) {
-        self.list = None;
-        self.generation += 1;
     }
 }

@@ -1,31 +1,21 @@
 //! From objects of the API to what the index keeps of them.
 
-use crate::cluster::facts::{Namespace, Node, Plugin, Taint};
+use crate::cluster::facts::Namespace;
+use crate::decide::coverage::Plugin;
+use crate::decide::placement::{Node, Taint};
 use k8s_openapi::api::core::v1;
 use kube::api::{NotUsed, Object, ObjectMeta, PartialObjectMeta};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// The label by which a DaemonSet is known to install a plugin that redirects traffic.
-pub const PLUGIN_LABEL: &str = "k8s-app";
-
-/// The values of [`PLUGIN_LABEL`]: Linkerd's plugin and ours.
-pub const PLUGIN_NAMES: [&str; 2] = ["linkerd-cni", "outrigger-cni"];
 
 /// The label that every API server since 1.21 puts on a namespace.
 const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
 
 /// kubectl's copy of the whole object, which would double every namespace.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-
-/// How many unused texts the interner may hold before it looks for them.
-const UNUSED_TEXTS: usize = 1024;
-
-/// What of a pod's `spec` decides where it lands.
-const PLACEMENT: [&str; 4] = ["nodeSelector", "affinity", "tolerations", "hostNetwork"];
 
 /// A manifest that is no object of its kind.
 #[derive(Debug, thiserror::Error)]
@@ -34,36 +24,6 @@ pub struct ObjectsError {
     kind: &'static str,
     name: String,
     source: serde_json::Error,
-}
-
-/// Texts that are stored once, however many objects have them.
-#[derive(Debug, Default)]
-pub struct Interner {
-    texts: HashSet<Arc<str>>,
-    /// How many texts were in use when that was last looked at.
-    used: usize,
-}
-
-impl Interner {
-    /// How many texts are stored.
-    #[cfg(test)]
-    pub(super) fn len(&self) -> usize {
-        self.texts.len()
-    }
-
-    /// The shared copy of `text`.
-    pub fn share(&mut self, text: &str) -> Arc<str> {
-        if let Some(shared) = self.texts.get(text) {
-            return Arc::clone(shared);
-        }
-        if self.texts.len() > 2 * self.used + UNUSED_TEXTS {
-            self.texts.retain(|text| Arc::strong_count(text) > 1);
-            self.used = self.texts.len();
-        }
-        let shared: Arc<str> = text.into();
-        self.texts.insert(Arc::clone(&shared));
-        shared
-    }
 }
 
 /// What is kept of a node's `spec`.
@@ -81,10 +41,10 @@ struct RawTaint {
     effect: String,
 }
 
-pub(in crate::cluster) fn namespace(
-    _: &mut Interner,
-    object: PartialObjectMeta<v1::Namespace>,
-) -> (Arc<str>, Namespace) {
+/// What the index keeps of an object: its name there, and nothing else where the object is none of interest.
+pub(in crate::cluster) type Kept<T> = (Arc<str>, Option<T>);
+
+pub(in crate::cluster) fn namespace(object: PartialObjectMeta<v1::Namespace>) -> Kept<Namespace> {
     let ObjectMeta {
         name,
         labels,
@@ -99,40 +59,35 @@ pub(in crate::cluster) fn namespace(
         annotations: strings(annotations),
         name,
     };
-    (namespace.name.as_str().into(), namespace)
+    (namespace.name.as_str().into(), Some(namespace))
 }
 
-pub(in crate::cluster) fn node(texts: &mut Interner, object: Object<NodeSpec, NotUsed>) -> (Arc<str>, Node) {
-    let name: Arc<str> = object.metadata.name.unwrap_or_default().into();
-    let labels = object.metadata.labels.unwrap_or_default();
-    let labels = labels
-        .iter()
-        .map(|(key, value)| (texts.share(key), texts.share(value)))
-        .collect();
-    let taints = object.spec.taints.iter().map(|taint| Taint {
-        key: texts.share(&taint.key),
-        value: texts.share(&taint.value),
-        effect: texts.share(&taint.effect),
+pub(in crate::cluster) fn node(object: Object<NodeSpec, NotUsed>) -> Kept<Node> {
+    let taints = object.spec.taints.into_iter().map(|taint| Taint {
+        key: taint.key,
+        value: taint.value,
+        effect: taint.effect,
     });
-    let taints = taints.collect();
     let node = Node {
-        name: Arc::clone(&name),
-        labels,
-        taints,
-    };
-    (name, node)
-}
-
-pub(in crate::cluster) fn plugin(_: &mut Interner, object: Object<Value, NotUsed>) -> (Arc<str>, Plugin) {
-    let spec = object.spec.pointer("/template/spec").and_then(Value::as_object);
-    let kept = |key: &str| Some((key.to_owned(), spec?.get(key)?.clone()));
-    let plugin = Plugin {
-        namespace: object.metadata.namespace.unwrap_or_default(),
         name: object.metadata.name.unwrap_or_default(),
         labels: object.metadata.labels.unwrap_or_default(),
-        pod_spec: Value::Object(PLACEMENT.into_iter().filter_map(kept).collect()),
+        taints: taints.collect(),
     };
-    (format!("{}/{}", plugin.namespace, plugin.name).into(), plugin)
+    (node.name.as_str().into(), Some(node))
+}
+
+pub(in crate::cluster) fn plugin(object: Object<Value, NotUsed>) -> Kept<Plugin> {
+    let ObjectMeta {
+        namespace,
+        name,
+        labels,
+        ..
+    } = object.metadata;
+    let (namespace, name) = (namespace.unwrap_or_default(), name.unwrap_or_default());
+    let key = format!("{namespace}/{name}").into();
+    let metadata = json!({"namespace": namespace, "name": name, "labels": labels});
+    let plugin = Plugin::read(&json!({"metadata": metadata, "spec": object.spec}));
+    (key, plugin)
 }
 
 fn strings(map: BTreeMap<String, String>) -> Map<String, Value> {
@@ -160,25 +115,24 @@ pub(super) struct Objects {
 }
 
 impl Objects {
-    pub(super) fn take(&mut self, texts: &mut Interner, object: &Value) -> Result<(), ObjectsError> {
+    pub(super) fn take(&mut self, object: &Value) -> Result<(), ObjectsError> {
         let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
         match (text("apiVersion"), text("kind")) {
             ("v1", "Namespace") => {
-                let (name, mut namespace) = namespace(texts, decode("Namespace", object)?);
-                let label = namespace.labels.entry(NAMESPACE_NAME);
-                label.or_insert_with(|| namespace.name.as_str().into());
-                self.namespaces.push((name, namespace));
-            }
-            ("v1", "Node") => self.nodes.push(node(texts, decode("Node", object)?)),
-            ("apps/v1", "DaemonSet") => {
-                let (name, plugin) = plugin(texts, decode("DaemonSet", object)?);
-                if plugin
-                    .labels
-                    .get(PLUGIN_LABEL)
-                    .is_some_and(|label| PLUGIN_NAMES.contains(&label.as_str()))
-                {
-                    self.plugins.push((name, plugin));
+                let (key, mut found) = namespace(decode("Namespace", object)?);
+                if let Some(found) = &mut found {
+                    let label = found.labels.entry(NAMESPACE_NAME);
+                    label.or_insert_with(|| found.name.as_str().into());
                 }
+                self.namespaces.extend(found.map(|found| (key, found)));
+            }
+            ("v1", "Node") => {
+                let (key, found) = node(decode("Node", object)?);
+                self.nodes.extend(found.map(|found| (key, found)));
+            }
+            ("apps/v1", "DaemonSet") => {
+                let (key, found) = plugin(decode("DaemonSet", object)?);
+                self.plugins.extend(found.map(|found| (key, found)));
             }
             _ => {}
         }

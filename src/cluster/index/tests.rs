@@ -1,14 +1,14 @@
 use super::*;
-use crate::cluster::facts::Taint;
+use crate::decide::Coverage;
+use crate::policy::Release;
 use serde_json::json;
 use std::sync::Arc;
 
 fn objects() -> Vec<Value> {
-    let daemon_set = |label: &str, name: &str| {
+    let daemon_set = |name: &str| {
         json!({"apiVersion": "apps/v1", "kind": "DaemonSet",
-            "metadata": {"name": name, "namespace": "linkerd-cni", "labels": {"k8s-app": label}},
-            "spec": {"template": {"spec": {"nodeSelector": {"kubernetes.io/os": "linux"}, "containers": [{"name": "a"}],
-                "tolerations": [{"operator": "Exists"}]}}}})
+            "metadata": {"name": name, "namespace": "linkerd-cni", "labels": {"k8s-app": name}},
+            "spec": {"template": {"spec": {"nodeSelector": {"zone": "a"}, "containers": [{"name": "a"}]}}}})
     };
     vec![
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop",
@@ -17,12 +17,17 @@ fn objects() -> Vec<Value> {
         json!({"apiVersion": "v1", "kind": "List", "items": [
             {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "labels": {"zone": "a"}},
                 "spec": {"taints": [{"key": "gpu", "effect": "NoSchedule"}]}},
-            {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n0", "labels": {"zone": "a"}}},
-            daemon_set("linkerd-cni", "linkerd-cni"),
-            daemon_set("kube-proxy", "kube-proxy"),
+            {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n0", "labels": {"zone": "b"}}},
+            daemon_set("linkerd-cni"),
+            daemon_set("kube-proxy"),
         ]}),
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}),
     ]
+}
+
+/// Coverage for a pod with this `spec`.
+fn coverage(index: &mut Index, spec: &Value) -> Arc<Coverage> {
+    index.facts(&Pod::new(&json!({"spec": spec}))).coverage.unwrap()
 }
 
 #[test]
@@ -36,28 +41,70 @@ fn manifests_are_a_cluster() {
         Value::Object(shop.annotations.clone()),
         json!({"linkerd.io/inject": "enabled"})
     );
-
-    let facts = index.facts();
-    let nodes = facts.nodes.items.unwrap();
-    assert_eq!(nodes.iter().map(|node| &*node.name).collect::<Vec<_>>(), ["n0", "n1"]);
     assert_eq!(
-        nodes[1].taints[..],
-        [Taint {
-            key: "gpu".into(),
-            value: "".into(),
-            effect: "NoSchedule".into()
-        }]
+        index.nodes.iter().map(|node| node.name.as_str()).collect::<Vec<_>>(),
+        ["n0", "n1"]
     );
-    let (zone, same) = (&nodes[0].labels["zone"], &nodes[1].labels["zone"]);
-    assert!(Arc::ptr_eq(zone, same), "texts are shared");
-
-    let plugins = facts.plugins.items.unwrap();
+    assert_eq!(index.nodes.get("n1").unwrap().taints[0].key, "gpu");
     assert_eq!(
-        plugins.iter().map(|plugin| plugin.name.as_str()).collect::<Vec<_>>(),
-        ["linkerd-cni"]
+        index
+            .plugins
+            .iter()
+            .map(|plugin| plugin.name.as_str())
+            .collect::<Vec<_>>(),
+        ["linkerd-cni/linkerd-cni"]
     );
-    let placement = json!({"nodeSelector": {"kubernetes.io/os": "linux"}, "tolerations": [{"operator": "Exists"}]});
-    assert_eq!(plugins[0].pod_spec, placement);
+
+    let facts = index.facts(&Pod::new(&json!({})));
+    assert!(facts.foreign_plugin);
+    assert_eq!((facts.server, facts.troubles.len()), (None, 0));
+}
+
+#[test]
+fn coverage_is_judged_for_the_nodes_that_a_pod_can_land_on() {
+    let mut index = Index::from_objects(&objects()).unwrap();
+    let bound = |node: &str| {
+        let field = json!({"key": "metadata.name", "operator": "In", "values": [node]});
+        let terms = json!({"nodeSelectorTerms": [{"matchFields": [field]}]});
+        let affinity = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}});
+        json!({"affinity": affinity, "tolerations": [{"operator": "Exists"}]})
+    };
+    // The DaemonSet's pods do not tolerate the taint of n1, and are not meant for n0.
+    assert_eq!(*coverage(&mut index, &json!({})), Coverage::None);
+    assert_eq!(*coverage(&mut index, &bound("n0")), Coverage::None);
+    assert_eq!(*coverage(&mut index, &json!({"nodeName": "n0"})), Coverage::None);
+    let untainted = json!({"metadata": {"name": "n1", "labels": {"zone": "a"}}, "spec": {}});
+    let (name, node) = node(serde_json::from_value(untainted).unwrap());
+    index.nodes.apply(name, node.unwrap());
+    assert_eq!(*coverage(&mut index, &bound("n1")), Coverage::All { nodes: 1 });
+    assert_eq!(
+        *coverage(&mut index, &json!({"nodeName": "n1"})),
+        Coverage::All { nodes: 1 }
+    );
+    assert_eq!(
+        *coverage(&mut index, &json!({"nodeSelector": {"zone": "c"}})),
+        Coverage::NoNodes
+    );
+    assert!(matches!(
+        *coverage(&mut index, &json!({})),
+        Coverage::Some {
+            covered: 1,
+            nodes: 2,
+            ..
+        }
+    ));
+}
+
+#[test]
+fn coverage_is_judged_once_until_something_changes() {
+    let mut index = Index::from_objects(&objects()).unwrap();
+    let first = coverage(&mut index, &json!({}));
+    assert!(Arc::ptr_eq(&first, &coverage(&mut index, &json!({"containers": []}))));
+    index.nodes.delete("n0");
+    let second = coverage(&mut index, &json!({}));
+    assert!(!Arc::ptr_eq(&first, &second));
+    index.plugins.delete("linkerd-cni/linkerd-cni");
+    assert!(!Arc::ptr_eq(&second, &coverage(&mut index, &json!({}))));
 }
 
 #[test]
@@ -68,44 +115,32 @@ fn a_manifest_of_the_wrong_shape_is_named() {
 }
 
 fn named(name: &str, zone: &str) -> (Arc<str>, Node) {
-    let labels = [("zone".into(), zone.into())].into();
-    let name: Arc<str> = name.into();
     let node = Node {
-        name: Arc::clone(&name),
-        labels,
+        name: name.to_owned(),
+        labels: [("zone".to_owned(), zone.to_owned())].into(),
         taints: Vec::new(),
     };
-    (name, node)
+    (name.into(), node)
 }
 
 #[test]
 fn only_a_real_change_makes_a_new_generation() {
-    let mut index = Index::default();
-    index.nodes.reset(vec![named("a", "1"), named("b", "1")]);
-    let first = index.facts();
+    let mut nodes = Collection::default();
+    nodes.reset(vec![named("a", "1"), named("b", "1")]);
+    let first = nodes.generation();
     let (name, same) = named("a", "1");
-    index.nodes.apply(name, same);
-    index.nodes.delete("unknown");
-    index.nodes.reset(vec![named("b", "1"), named("a", "1")]);
-    let second = index.facts();
-    assert_eq!(first.generation, second.generation);
-    assert!(Arc::ptr_eq(&first.nodes.items.unwrap(), &second.nodes.items.unwrap()));
+    nodes.apply(name, same);
+    nodes.delete("unknown");
+    nodes.reset(vec![named("b", "1"), named("a", "1")]);
+    assert_eq!(nodes.generation(), first);
 
-    let mut seen = vec![second.generation];
-    let mut note = |index: &mut Index| {
-        let generation = index.facts().generation;
-        assert!(!seen.contains(&generation));
-        seen.push(generation);
-    };
     let (name, moved) = named("a", "2");
-    index.nodes.apply(name, moved);
-    note(&mut index);
-    index.nodes.delete("b");
-    note(&mut index);
-    index.nodes.reset(vec![named("a", "3")]);
-    note(&mut index);
-    index.plugins.reset(Vec::new());
-    note(&mut index);
+    nodes.apply(name, moved);
+    assert_eq!(nodes.generation(), first + 1);
+    nodes.delete("b");
+    assert_eq!(nodes.generation(), first + 2);
+    nodes.reset(vec![named("a", "3")]);
+    assert_eq!(nodes.generation(), first + 3);
 }
 
 #[test]
@@ -114,22 +149,22 @@ fn a_failing_watch_makes_known_objects_stale_and_unknown_ones_unavailable() {
     assert_eq!(index.nodes.freshness(), Freshness::Pending);
     assert!(!index.settled());
     index.nodes.fail("forbidden".into());
-    index.plugins.fail("forbidden".into());
-    index.set_release(None);
+    index.plugins.reset(Vec::new());
+    index.set_server(None);
     index.namespaces.fail("refused".into());
     assert!(!index.settled(), "namespaces are waited for");
     index.namespaces.reset(Vec::new());
     assert!(index.settled());
 
-    let facts = index.facts();
-    assert!(facts.nodes.items.is_none());
-    assert_eq!(facts.nodes.trouble.as_deref(), Some("forbidden"));
+    let facts = index.facts(&Pod::new(&json!({})));
+    assert_eq!(facts.coverage, None);
+    assert_eq!(facts.troubles, [("nodes", "forbidden".into())]);
     index.nodes.reset(vec![named("a", "1")]);
     index.nodes.fail("gone".into());
-    let facts = index.facts();
-    assert_eq!(facts.nodes.items.unwrap().len(), 1);
-    assert_eq!(facts.nodes.trouble.as_deref(), Some("gone"));
     assert_eq!(index.nodes.freshness(), Freshness::Stale);
+    let facts = index.facts(&Pod::new(&json!({})));
+    assert!(facts.coverage.is_some());
+    assert_eq!(facts.troubles, [("nodes", "gone".into())]);
     let (name, node) = named("a", "1");
     index.nodes.apply(name, node);
     assert_eq!(index.nodes.freshness(), Freshness::Current);
@@ -139,18 +174,7 @@ fn a_failing_watch_makes_known_objects_stale_and_unknown_ones_unavailable() {
 #[test]
 fn what_the_server_said_last_of_its_release_stays() {
     let mut index = Index::default();
-    index.set_release(Some(Release(36)));
-    index.set_release(None);
-    assert_eq!(index.facts().release, Some(Release(36)));
-}
-
-#[test]
-fn texts_that_nobody_has_are_forgotten() {
-    let mut texts = Interner::default();
-    let kept = texts.share("kept");
-    for number in 0..10_000 {
-        texts.share(&number.to_string());
-    }
-    assert!(texts.len() < 3_000, "{}", texts.len());
-    assert!(Arc::ptr_eq(&kept, &texts.share("kept")));
+    index.set_server(Some(Release(36).into()));
+    index.set_server(None);
+    assert_eq!(index.facts(&Pod::new(&json!({}))).server, Some(Release(36).into()));
 }
