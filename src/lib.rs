@@ -19,8 +19,12 @@
 //! `pod`, `config`, `policy`, `decide`, `inject` and `redirect` are pure: they never touch files, clock, environment,
 //! network or processes. `tests/architecture.rs` keeps it so.
 
+#[cfg(feature = "webhook")]
+pub mod cluster;
 pub mod config;
 pub mod decide;
 pub mod inject;
 pub mod pod;
 pub mod policy;
+#[cfg(feature = "webhook")]
+pub mod webhook;
