@@ -12,7 +12,9 @@ mod argv;
 mod certs;
 mod input;
 mod installation;
+mod policy;
 mod uninject;
+mod webhook;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -35,6 +37,11 @@ enum Action {
     Inject(Box<inject::Arguments>),
     /// Take the proxy out of manifests
     Uninject(uninject::Arguments),
+    /// Serve the admission webhook
+    Webhook(Box<webhook::Arguments>),
+    /// Ask a policy about pods
+    #[command(subcommand)]
+    Policy(policy::Action),
     /// Make certificates for development
     Certs(certs::Arguments),
     /// Print the version
@@ -42,13 +49,37 @@ enum Action {
 }
 
 impl Action {
-    fn run(&self) -> Result<()> {
+    fn run(self) -> Result<Verdict> {
         match self {
-            Self::Inject(arguments) => inject::run(arguments),
-            Self::Uninject(arguments) => uninject::run(arguments),
-            Self::Certs(arguments) => certs::run(arguments),
-            Self::Version => print(concat!("outrigger ", env!("CARGO_PKG_VERSION"), "\n")),
+            Self::Policy(action) => return policy::run(&action),
+            Self::Inject(arguments) => inject::run(&arguments)?,
+            Self::Uninject(arguments) => uninject::run(&arguments)?,
+            Self::Certs(arguments) => certs::run(&arguments)?,
+            Self::Webhook(arguments) => webhook::run(*arguments)?,
+            Self::Version => print(concat!("outrigger ", env!("CARGO_PKG_VERSION"), "\n"))?,
         }
+        Ok(Verdict::Yes)
+    }
+}
+
+/// What a command found out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    /// Everything is as it should be.
+    Yes,
+    /// Something would be refused.
+    No,
+    /// Some of the input could not be used; the rest was.
+    BadInput,
+}
+
+impl From<Verdict> for ExitCode {
+    fn from(verdict: Verdict) -> Self {
+        Self::from(match verdict {
+            Verdict::Yes => 0,
+            Verdict::No => 1,
+            Verdict::BadInput => 2,
+        })
     }
 }
 
@@ -69,7 +100,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             };
         }
     };
-    outcome.map_or_else(|error| failed(&error, bad_input), |()| ExitCode::SUCCESS)
+    outcome.map_or_else(|error| failed(&error, bad_input), ExitCode::from)
 }
 
 /// Says what went wrong, and with which status the program ends.
@@ -80,11 +111,23 @@ fn failed(error: &anyhow::Error, status: u8) -> ExitCode {
     }
     let text = match error.downcast_ref::<Failure>() {
         Some(failure) => failure.to_string(),
-        None => format!("Error: {error:#}\n"),
+        None => format!("Error: {}\n", describe(error)),
     };
     // Where nobody can be told, the status still says it.
     let _unsaid = io::stderr().write_all(text.as_bytes());
     ExitCode::from(status)
+}
+
+/// The error with its causes, but for those that its own text names already.
+fn describe(error: &anyhow::Error) -> String {
+    error.chain().skip(1).fold(error.to_string(), |text, cause| {
+        let cause = cause.to_string();
+        if text.contains(&cause) {
+            text
+        } else {
+            format!("{text}: {cause}")
+        }
+    })
 }
 
 /// An error that is printed as it is.

@@ -100,7 +100,9 @@ pub fn decide(inputs: &Inputs<'_>) -> Decision {
         Ok(asked) => asked,
         Err(value) => return decision.deny(DenyReason::UnknownRedirection(value)),
     };
-    let metadata = Metadata::injected(installation, &config, inputs.owner, inputs.namespace.name);
+    // Linkerd's webhook knows no label for pods of a CronJob, whose Job comes and goes; its command line does.
+    let labelled = inputs.owner.filter(|owner| owner.kind != Some(Kind::CronJob));
+    let metadata = Metadata::injected(installation, &config, labelled, inputs.namespace.name);
     choice::Choice {
         inputs,
         installation,

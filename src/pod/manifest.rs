@@ -58,6 +58,15 @@ pub fn read(text: &str) -> Result<Vec<Document<'_>>, ManifestError> {
     Ok(documents)
 }
 
+/// The objects of a document: the items of a `List`, lists within lists included, else the document itself.
+pub fn items(value: &Value) -> Vec<&Value> {
+    let is_list = value.get("kind").is_some_and(|kind| kind == "List");
+    match value.get("items").and_then(Value::as_array).filter(|_| is_list) {
+        Some(list) => list.iter().flat_map(items).collect(),
+        None => vec![value],
+    }
+}
+
 /// Writes `value` as one YAML document, ending in a newline, without separators.
 pub fn to_yaml(value: &Value) -> Result<String, ManifestError> {
     // Folding long lines is for people who write texts; a machine that reads lines would lose by it.

@@ -131,8 +131,7 @@ fn owner(pod: &Value, cluster: &Value) -> Option<Owner> {
             _ => false,
         });
     let reference = above.unwrap_or(reference);
-    // A pod of a CronJob has no label of its owner's: Linkerd's webhook knows none for that kind.
-    let kind = Kind::of(reference).filter(|kind| *kind != Kind::CronJob);
+    let kind = Kind::of(reference);
     Some(Owner {
         kind,
         name: reference["name"].as_str()?.to_owned(),

@@ -257,6 +257,8 @@ fn a_flag_wins_over_an_annotation_of_the_template() {
 fn what_would_make_the_pod_unsafe_is_an_error() {
     let containers = json!({"containers": [{"name": "app", "securityContext": {"runAsUser": 2102}}]});
     assert!(error(&manual(), &deployment(&json!({}), &containers)).contains("container \"app\" runs as user 2102"));
+    let headers = json!({"config.linkerd.io/proxy-log-http-headers": "all"});
+    assert!(error(&manual(), &deployment(&headers, &json!({"containers": []}))).contains("insecure | off"));
     let root = json!({"config.linkerd.io/proxy-uid": "0"});
     assert!(error(&manual(), &deployment(&root, &json!({"containers": []}))).contains("a user ID other than 0"));
 }

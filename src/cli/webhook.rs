@@ -1,0 +1,157 @@
+//! `outrigger webhook`: the admission server, with the flags of Linkerd's `proxy-injector` beside its own.
+
+use super::{input, print, warn};
+use crate::pod::manifest;
+use crate::policy::Release;
+use crate::webhook::log::{self, Level};
+use crate::webhook::options::{Options, address};
+use crate::webhook::{self, options::FactSource};
+use anyhow::{Context, Result, bail};
+use clap::{ArgAction, Args};
+use serde_json::Value;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Arguments of `webhook`. Where none is given, paths and ports are those of Linkerd's injector.
+#[derive(Args, Clone, Debug)]
+pub(super) struct Arguments {
+    /// Address to answer reviews on, over TLS
+    #[arg(long, alias = "addr", value_name = "ADDR", default_value = ":8443", value_parser = address)]
+    listen: SocketAddr,
+    /// Address to answer probes and metrics on
+    #[arg(long, alias = "metrics-addr", value_name = "ADDR", value_parser = address)]
+    admin_listen: Option<SocketAddr>,
+    /// Folder of tls.crt and tls.key [default: /var/run/linkerd/tls; with --standalone a certificate is made]
+    #[arg(long, value_name = "DIR")]
+    tls_dir: Option<PathBuf>,
+    /// Values of the installation [default: /var/run/linkerd/config/values]
+    #[arg(long, value_name = "FILE")]
+    values: Option<PathBuf>,
+    /// Trust anchors of the installation [default: /var/run/linkerd/identity/trust-roots/ca-bundle.crt]
+    #[arg(long, value_name = "FILE")]
+    trust_anchors: Option<PathBuf>,
+    /// Namespace of Linkerd's control plane
+    #[arg(
+        short = 'L',
+        long,
+        value_name = "NAME",
+        env = "LINKERD_NAMESPACE",
+        default_value = "linkerd"
+    )]
+    linkerd_namespace: String,
+    /// Ask no API server: the cluster is what --objects holds
+    #[arg(long)]
+    standalone: bool,
+    /// With --standalone, manifests of the cluster's objects; may be repeated
+    #[arg(long, value_name = "FILE", requires = "standalone")]
+    objects: Vec<PathBuf>,
+    /// With --standalone, the release of the API server, 1.N
+    #[arg(long, value_name = "RELEASE", requires = "standalone")]
+    server_version: Option<Release>,
+    /// File with the cluster's address and credentials, outside of a cluster
+    #[arg(long, value_name = "FILE", conflicts_with = "standalone")]
+    kubeconfig: Option<PathBuf>,
+    /// How much to log: error, warn, info, debug or trace
+    #[arg(long, value_name = "LEVEL", default_value = "info")]
+    log_level: Level,
+    /// plain, or json
+    #[arg(long, value_name = "FORMAT", default_value = "plain")]
+    log_format: String,
+    /// Print the version and stop
+    #[arg(long, hide = true, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false")]
+    version: bool,
+    /// Linkerd's profiler; there is none here
+    #[arg(long, hide = true, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false")]
+    enable_pprof: bool,
+}
+
+/// Serves until it is told to stop.
+pub(super) fn run(arguments: Arguments) -> Result<()> {
+    if arguments.version {
+        return print(concat!(env!("CARGO_PKG_VERSION"), "\n"));
+    }
+    if arguments.enable_pprof {
+        warn("--enable-pprof: there is no profiler here; the flag is ignored")?;
+    }
+    log::start(arguments.log_level, log::Format::from(arguments.log_format.as_str()));
+    Ok(webhook::serve(arguments.options()?)?)
+}
+
+impl Arguments {
+    fn options(self) -> Result<Options> {
+        let mut options = if self.standalone {
+            Options::standalone(objects(&self.objects)?, self.server_version.map(Into::into))
+        } else {
+            Options {
+                facts: FactSource::Server {
+                    kubeconfig: self.kubeconfig,
+                },
+                ..Options::in_cluster()
+            }
+        };
+        options.listen = self.listen;
+        options.admin_listen = self.admin_listen.unwrap_or(options.admin_listen);
+        options.linkerd_namespace = self.linkerd_namespace;
+        options.tls_dir = self.tls_dir.or(options.tls_dir);
+        options.values = self.values.or(options.values);
+        options.trust_anchors = self.trust_anchors.or(options.trust_anchors);
+        Ok(options)
+    }
+}
+
+/// Every object of the manifests.
+fn objects(files: &[PathBuf]) -> Result<Vec<Value>> {
+    let mut objects = Vec::new();
+    for path in files {
+        if path.as_os_str() == "-" {
+            bail!("--objects: standard input is not read here");
+        }
+        for file in input::read(std::slice::from_ref(path))? {
+            let documents = manifest::read(&file.text).with_context(|| file.name.clone())?;
+            let found = documents.into_iter().map(|document| document.value);
+            objects.extend(found.filter(|value| !value.is_null()));
+        }
+    }
+    Ok(objects)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    fn options(arguments: &str) -> Options {
+        let command = Command::parse_from(std::iter::once("webhook").chain(arguments.split_whitespace()));
+        command.arguments.options().unwrap()
+    }
+
+    #[test]
+    fn the_flags_of_linkerds_injector_are_taken() {
+        let options = options(
+            "--addr :1 --metrics-addr :2 --kubeconfig k --linkerd-namespace l5d --enable-pprof=false --log-level=debug --log-format json",
+        );
+        assert_eq!((options.listen.port(), options.admin_listen.port()), (1, 2));
+        assert_eq!(options.linkerd_namespace, "l5d");
+        assert_eq!(options.tls_dir.unwrap().to_str(), Some("/var/run/linkerd/tls"));
+        assert_eq!(options.values.unwrap().to_str(), Some("/var/run/linkerd/config/values"));
+        assert!(matches!(options.facts, FactSource::Server { kubeconfig: Some(file) } if file.as_os_str() == "k"));
+    }
+
+    #[test]
+    fn standalone_needs_no_files() {
+        let options = options("--standalone --listen 127.0.0.1:0 --server-version 1.29");
+        assert_eq!(
+            (options.values, options.trust_anchors, options.tls_dir),
+            (None, None, None)
+        );
+        assert!(
+            matches!(options.facts, FactSource::Manifests { server: Some(server), .. } if server.release == Release(29))
+        );
+    }
+}
