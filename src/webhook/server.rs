@@ -3,7 +3,7 @@
 use super::admin::Admin;
 use super::answer::{self, App};
 use super::certificate::{Certificate, CertificateError, not_after, server_config};
-use super::listener::{Listener, Patience, bind};
+use super::listener::{CONNECTIONS, Limits, Listener, bind};
 use super::metrics::{Connections, Metrics, Reloads};
 use super::options::{FactSource, Options, Timings};
 use super::reload::{Change, LoadError, Reloaded, Source};
@@ -97,7 +97,8 @@ impl Server {
         let stopping = Arc::new(AtomicBool::new(false));
 
         let timings = options.timings;
-        let patience = Patience {
+        let limits = Limits {
+            connections: CONNECTIONS,
             handshake: timings.handshake,
             head: timings.head,
         };
@@ -107,7 +108,7 @@ impl Server {
             stopping: Arc::clone(&stopping),
         };
         let socket = listen(options.admin_listen).await?;
-        let admin = Listener::new(socket, admin.router(), None, patience, Connections::default());
+        let admin = Listener::new(socket, admin.router(), None, limits, Connections::default());
 
         let app = App {
             setup: Arc::clone(&setup),
@@ -120,7 +121,7 @@ impl Server {
             socket,
             entrance.router(),
             Some(tls),
-            patience,
+            limits,
             metrics.connections.clone(),
         );
 
