@@ -21,6 +21,7 @@ mod setup;
 pub use coverage::Coverage;
 pub use eligibility::{AnnotatedAt, SkipReason};
 pub use outcome::{Decision, Opinion, Outcome, Warning};
+pub(crate) use ranking::container_of_user;
 pub use reason::{DenyReason, InjectReason};
 pub use setup::{Setup, SetupError};
 

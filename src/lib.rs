@@ -20,6 +20,8 @@
 //! network or processes. `tests/architecture.rs` keeps it so.
 
 #[cfg(feature = "webhook")]
+pub mod cli;
+#[cfg(feature = "webhook")]
 pub mod cluster;
 pub mod config;
 pub mod decide;

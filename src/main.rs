@@ -1,3 +1,7 @@
 //! The `outrigger` command.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    outrigger::cli::run(std::env::args_os())
+}
