@@ -13,7 +13,7 @@ use crate::config::{Config, Installation, Layers, difference};
 use crate::decide::{self, DenyReason, Namespace, SkipReason, asked, eligibility};
 use crate::inject::patch::Operation;
 use crate::inject::uninject::uninject;
-use crate::inject::{Metadata, Owner, Redirection, Shape, metadata_patch};
+use crate::inject::{self, Metadata, Owner, Redirection, Shape, metadata_patch};
 use crate::pod::workload::Kind;
 use crate::pod::{Pod, boolean};
 use serde_json::{Map, Value};
@@ -239,11 +239,13 @@ impl Injector {
             metadata = metadata.with_redirection(redirection);
         }
         let debug = config.debug || self.options.debug;
-        let shape = Shape::new(&self.installation, &config, &pod, chosen, debug).map_err(|error| error.to_string())?;
-        if let Some(container) = decide::container_of_user(&pod, shape.user) {
-            let (container, user) = (container.to_owned(), shape.user);
+        inject::check(&config).map_err(|error| error.to_string())?;
+        let user = inject::proxy_user(&config);
+        if let Some(container) = decide::container_of_user(&pod, user) {
+            let container = container.to_owned();
             return Err(DenyReason::UserClash { container, user }.to_string());
         }
+        let shape = Shape::new(&self.installation, &config, &pod, chosen, debug).map_err(|error| error.to_string())?;
         let warnings = config.problems.iter().map(ToString::to_string).collect();
         Ok((shape.into_patch(metadata, template, prefix), warnings))
     }
