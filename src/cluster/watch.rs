@@ -7,10 +7,10 @@ use futures::{Stream, StreamExt};
 use k8s_openapi::api::{apps::v1::DaemonSet, core::v1};
 use k8s_openapi::apimachinery::pkg::version::Info;
 use kube::api::{ApiResource, NotUsed, Object, PartialObjectMeta};
-use kube::runtime::WatchStreamExt;
-use kube::runtime::watcher::{self, Config, Event, watcher};
+use kube::runtime::watcher::{self, Config, DefaultBackoff, Event, watcher};
 use kube::{Api, Client};
 use serde_json::Value;
+use std::error::Error;
 use std::mem;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -34,6 +34,9 @@ const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
 /// each further attempt would have failed by then (30 s to connect, as long again to back off). A first listing that has
 /// been quiet for as long has failed.
 const QUIET: Duration = Duration::from_secs(2 * 60);
+
+/// How long a failing watch pauses at most, as in client-go.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// The trouble of such a listing.
 const NO_ANSWER: &str = "the API server does not answer";
@@ -97,7 +100,8 @@ async fn follow<K, T: PartialEq>(
     resource: &Resource<K, T>,
     quiet: Duration,
 ) {
-    let mut watch = pin!(watch.default_backoff());
+    let mut watch = pin!(watch);
+    let mut pauses = DefaultBackoff::default();
     let mut listed = Vec::new();
     loop {
         let before = (resource.collection)(&mut lock(index)).freshness();
@@ -105,15 +109,23 @@ async fn follow<K, T: PartialEq>(
             Freshness::Pending | Freshness::Stale => timeout(quiet, watch.next()).await,
             Freshness::Unavailable | Freshness::Current => Ok(watch.next().await),
         };
-        let mut index = lock(index);
-        match next {
-            Ok(Some(Ok(event))) => resource.take(&mut index, &mut listed, event),
-            Ok(Some(Err(error))) => (resource.collection)(&mut index).fail(describe(&error).into()),
-            Ok(None) => return,
-            Err(_) if before == Freshness::Pending => (resource.collection)(&mut index).fail(NO_ANSWER.into()),
-            Err(_) => (resource.collection)(&mut index).recover(),
+        let failed = matches!(next, Ok(Some(Err(_))));
+        {
+            let mut index = lock(index);
+            let collection = (resource.collection)(&mut index);
+            match next {
+                Ok(Some(Ok(event))) => resource.take(&mut index, &mut listed, event),
+                Ok(Some(Err(error))) => collection.fail(describe(&error).into()),
+                Ok(None) => return,
+                Err(_) if before == Freshness::Pending => collection.fail(NO_ANSWER.into()),
+                Err(_) => collection.recover(),
+            }
+            resource.report(&mut index, before);
         }
-        resource.report(&mut index, before);
+        if failed {
+            // The watch's own back-off would start anew with every attempt, since each begins with a sign of life.
+            sleep(pauses.next().unwrap_or(LONGEST_PAUSE)).await;
+        }
     }
 }
 
@@ -135,16 +147,17 @@ impl<K, T: PartialEq> Resource<K, T> {
         }
     }
 
-    /// Says once that a watch fails, and once that it works again.
+    /// Says once that a watch fails, and once that it stands.
     fn report(&self, index: &mut Index, before: Freshness) {
-        let resource = self.name;
-        let troubled = |freshness| matches!(freshness, Freshness::Unavailable | Freshness::Stale);
-        let trouble = (self.collection)(index).trouble();
-        match (troubled(before), trouble.as_deref()) {
-            (false, Some(error)) => warn!(resource, error, "watch failed, trying again"),
-            (true, None) => info!(resource, "watch works again"),
-            (false, None) if before == Freshness::Pending => debug!(resource, "watching"),
-            (true, Some(_)) | (false, None) => {}
+        let (resource, collection) = (self.name, (self.collection)(index));
+        let trouble = collection.trouble().unwrap_or_default();
+        match (before, collection.freshness()) {
+            (before, after) if before == after => {}
+            (Freshness::Pending | Freshness::Current, Freshness::Unavailable | Freshness::Stale) => {
+                warn!(resource, error = &*trouble, "watch failed, trying again");
+            }
+            (_, Freshness::Current) => info!(resource, objects = collection.iter().count(), "watching"),
+            (_, _) => {}
         }
     }
 }
@@ -157,7 +170,21 @@ fn describe(error: &watcher::Error) -> String {
         watcher::Error::InitialListFailed(_)
         | watcher::Error::WatchStartFailed(_)
         | watcher::Error::WatchFailed(_)
-        | watcher::Error::NoResourceVersion => error.to_string(),
+        | watcher::Error::NoResourceVersion => with_cause(error),
+    }
+}
+
+/// An error with what is at the bottom of it: "client error" alone helps nobody.
+fn with_cause(error: &watcher::Error) -> String {
+    let mut cause: &dyn Error = error;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    let (text, cause) = (error.to_string(), cause.to_string());
+    if text.contains(&cause) {
+        text
+    } else {
+        format!("{text}: {cause}")
     }
 }
 

@@ -69,7 +69,7 @@ pub(super) fn rank(asked: Option<Redirection>, coverage: &Coverage, starved: &[&
                 .impossible
                 .push(format!("cni: {coverage}, and no label tells such nodes apart"));
         }
-        Coverage::None => ranking.impossible.push(format!("cni: {coverage}")),
+        Coverage::None | Coverage::Unknown { .. } => ranking.impossible.push(format!("cni: {coverage}")),
         Coverage::Declared | Coverage::All { .. } | Coverage::NoNodes => {}
     }
     ranking

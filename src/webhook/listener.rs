@@ -19,8 +19,11 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tracing::{debug, error, warn};
 
-/// Connections that are open at the same time; more wait in the kernel's queue. An API server keeps one or two.
-const CONNECTIONS: usize = 512;
+/// Connections of a port that are open at the same time. An API server keeps one or two.
+pub(super) const CONNECTIONS: usize = 512;
+
+/// Bytes of a head that are buffered, and of a body at a time: more than any API server's head has.
+const BUFFER: usize = 64 << 10;
 
 /// Requests that one HTTP/2 connection may have under way, as many as Go's server allows a client by default.
 const STREAMS: u32 = 250;
@@ -31,12 +34,14 @@ const PING: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs
 /// How long accepting pauses after an error that another attempt would meet again, such as too many open files.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// How long a client may take.
+/// What clients may draw out.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Patience {
-    /// For the TLS handshake.
+pub(super) struct Limits {
+    /// Connections that are open; more wait in the kernel's queue.
+    pub(super) connections: usize,
+    /// How long a TLS handshake may take.
     pub(super) handshake: Duration,
-    /// For the head of a request; in HTTP/1.1 this is also how long a connection may idle.
+    /// How long the head of a request may take; in HTTP/1.1 this is also how long a connection may idle.
     pub(super) head: Duration,
 }
 
@@ -53,7 +58,7 @@ struct Serving {
     tls: Option<TlsAcceptor>,
     http1: auto::Builder<TokioExecutor>,
     http2: auto::Builder<TokioExecutor>,
-    patience: Patience,
+    limits: Limits,
     metrics: Connections,
 }
 
@@ -63,14 +68,15 @@ impl Listener {
         socket: TcpListener,
         router: Router,
         tls: Option<TlsAcceptor>,
-        patience: Patience,
+        limits: Limits,
         metrics: Connections,
     ) -> Self {
         let mut http1 = auto::Builder::new(TokioExecutor::new()).http1_only();
         http1
             .http1()
             .timer(TokioTimer::new())
-            .header_read_timeout(patience.head);
+            .header_read_timeout(limits.head)
+            .max_buf_size(BUFFER);
         let mut http2 = auto::Builder::new(TokioExecutor::new()).http2_only();
         http2
             .http2()
@@ -83,12 +89,12 @@ impl Listener {
             tls,
             http1,
             http2,
-            patience,
+            limits,
             metrics,
         };
         Self {
             socket,
-            slots: Arc::new(Semaphore::new(CONNECTIONS)),
+            slots: Arc::new(Semaphore::new(limits.connections)),
             serving: Arc::new(serving),
         }
     }
@@ -158,7 +164,7 @@ async fn connection(serving: Arc<Serving>, stream: TcpStream, watcher: Watcher, 
     }
     let failure = match &serving.tls {
         None => serving.http(stream, &serving.http1, watcher).await.err(),
-        Some(tls) => match timeout(serving.patience.handshake, tls.accept(stream)).await {
+        Some(tls) => match timeout(serving.limits.handshake, tls.accept(stream)).await {
             Ok(Ok(stream)) => {
                 let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
                 let protocol = if http2 { &serving.http2 } else { &serving.http1 };
@@ -200,5 +206,47 @@ pub(super) async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
             TcpListener::bind((Ipv4Addr::UNSPECIFIED, address.port())).await
         }
         bound => bound,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::routing::get;
+    use std::future;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    #[tokio::test]
+    async fn connections_over_the_limit_wait_for_their_turn() {
+        let limits = Limits {
+            connections: 1,
+            handshake: Duration::from_secs(60),
+            head: Duration::from_secs(60),
+        };
+        let (socket, metrics) = (bind(([127, 0, 0, 1], 0).into()).await.unwrap(), Connections::default());
+        let router = Router::new().route("/", get("here\n"));
+        let listener = Listener::new(socket, router, None, limits, metrics.clone());
+        let address = listener.address().unwrap();
+        tokio::spawn(listener.serve(future::pending(), future::pending()));
+
+        let first = TcpStream::connect(address).await.unwrap();
+        while metrics.accepted.get() == 0 {
+            tokio::task::yield_now().await;
+        }
+        let mut second = TcpStream::connect(address).await.unwrap();
+        second
+            .write_all(b"GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n")
+            .await
+            .unwrap();
+        for _ in 0..1000 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!((metrics.accepted.get(), metrics.open.get()), (1, 1));
+
+        drop(first);
+        let mut answer = String::new();
+        let read = timeout(Duration::from_secs(20), second.read_to_string(&mut answer));
+        read.await.expect("the second is not served").unwrap();
+        assert!(answer.ends_with("\r\n\r\nhere\n"), "{answer}");
     }
 }

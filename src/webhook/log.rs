@@ -67,10 +67,11 @@ pub fn start(level: Level, format: Format) {
         Level::Debug => (LevelFilter::DEBUG, LevelFilter::WARN),
         Level::Trace => (LevelFilter::TRACE, LevelFilter::INFO),
     };
-    // Of a failing watch, kube_runtime logs at every attempt what is logged here once.
+    // At every attempt of a failing watch these log what is logged here once.
     let filter = Targets::new()
         .with_default(others)
-        .with_target("kube_runtime", LevelFilter::ERROR);
+        .with_target("kube_client::client::builder", LevelFilter::OFF)
+        .with_target("kube_runtime", LevelFilter::OFF);
     let registry = tracing_subscriber::registry().with(filter.with_target("outrigger", ours));
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     let started = match format {

@@ -6,6 +6,7 @@
 use super::answer::{Answer, App};
 use super::metrics::{Counted, Metrics};
 use super::review::{BODY_LIMIT, Outcome, Reply, Review, ReviewError, quote};
+use crate::cluster::LookupError;
 use crate::cluster::events::Events;
 use crate::pod::Pod;
 use axum::Router;
@@ -50,6 +51,8 @@ enum Refusal {
     Review(#[from] ReviewError),
     #[error("no answer within {} ms", .0.as_millis())]
     Late(Duration),
+    #[error("the namespace is not known and cannot be read: {0}")]
+    Lookup(#[from] LookupError),
     #[error("a fault of the webhook; its log says more")]
     Fault(&'static str),
 }
@@ -88,7 +91,7 @@ impl Entrance {
             })?;
         let review = Review::parse(&body)?;
         drop(body);
-        let answer = surviving(self.app.admit(&review), &review.uid).await?;
+        let answer = surviving(self.app.admit(&review), &review.uid).await??;
         let reply = Reply {
             version: review.version,
             uid: &review.uid,
@@ -138,7 +141,7 @@ impl Refusal {
         match self {
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Body(_) | Self::Review(_) => StatusCode::BAD_REQUEST,
-            Self::Late(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Late(_) | Self::Lookup(_) => StatusCode::SERVICE_UNAVAILABLE,
             Self::Fault(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -150,6 +153,7 @@ impl Refusal {
             Self::Body(_) => "body",
             Self::Review(error) => error.code(),
             Self::Late(_) => "late",
+            Self::Lookup(_) => "lookup",
             Self::Fault(reason) => reason,
         }
     }

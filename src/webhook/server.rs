@@ -1,9 +1,9 @@
 //! The process: its parts put together, started in order and stopped in order.
 
 use super::admin::Admin;
-use super::answer::{App, Installation};
+use super::answer::{self, App};
 use super::certificate::{Certificate, CertificateError, not_after, server_config};
-use super::listener::{Listener, Patience, bind};
+use super::listener::{CONNECTIONS, Limits, Listener, bind};
 use super::metrics::{Connections, Metrics, Reloads};
 use super::options::{FactSource, Options, Timings};
 use super::reload::{Change, LoadError, Reloaded, Source};
@@ -12,6 +12,7 @@ use super::shutdown::{Phase, reached};
 use crate::cluster::Cluster;
 use crate::cluster::events::Events;
 use crate::cluster::index::ObjectsError;
+use crate::decide::Setup;
 use futures::future::{self, BoxFuture};
 use kube::config::{InferConfigError, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
@@ -88,8 +89,7 @@ impl Server {
     /// Loads everything and listens. What is wrong with files, addresses or the way to the API server is found here.
     pub async fn bind(options: Options) -> Result<Self, ServeError> {
         let certificate = Arc::new(certificate(&options)?);
-        let sources = [&options.values, &options.trust_anchors].map(|path| Source::optional(path.as_deref()));
-        let installation = Arc::new(Reloaded::load(sources, Installation::parse)?);
+        let setup = Arc::new(setup(&options)?);
         let (cluster, client) = cluster(options.facts).await?;
         let cluster = Arc::new(cluster);
         let (events, publish) = Events::through(client);
@@ -97,7 +97,8 @@ impl Server {
         let stopping = Arc::new(AtomicBool::new(false));
 
         let timings = options.timings;
-        let patience = Patience {
+        let limits = Limits {
+            connections: CONNECTIONS,
             handshake: timings.handshake,
             head: timings.head,
         };
@@ -107,10 +108,10 @@ impl Server {
             stopping: Arc::clone(&stopping),
         };
         let socket = listen(options.admin_listen).await?;
-        let admin = Listener::new(socket, admin.router(), None, patience, Connections::default());
+        let admin = Listener::new(socket, admin.router(), None, limits, Connections::default());
 
         let app = App {
-            installation: Arc::clone(&installation),
+            setup: Arc::clone(&setup),
             cluster: Arc::clone(&cluster),
         };
         let entrance = Entrance::new(app, events, Arc::clone(&metrics), timings.request);
@@ -120,7 +121,7 @@ impl Server {
             socket,
             entrance.router(),
             Some(tls),
-            patience,
+            limits,
             metrics.connections.clone(),
         );
 
@@ -129,12 +130,7 @@ impl Server {
             listener.address().map_err(|source| ServeError::System { what, source })
         };
         let (address, admin_address) = (address(&webhook)?, address(&admin)?);
-        let reloading = reload(
-            Arc::clone(&certificate),
-            installation,
-            metrics.reloads.clone(),
-            timings.reload,
-        );
+        let reloading = reload(Arc::clone(&certificate), setup, metrics.reloads.clone(), timings.reload);
         let watching = async move { cluster.watch().await };
         let background = Box::pin(async {
             future::join3(watching, publish, reloading).await;
@@ -209,6 +205,16 @@ async fn listen(address: SocketAddr) -> Result<tokio::net::TcpListener, ServeErr
         .map_err(|source| ServeError::Listen { address, source })
 }
 
+/// The configuration, and how it is read again.
+fn setup(options: &Options) -> Result<Reloaded<Setup>, LoadError> {
+    let sources = [&options.values, &options.trust_anchors].map(|path| Source::optional(path.as_deref()));
+    let mounted = options.trust_anchors.is_some();
+    let namespace = options.linkerd_namespace.clone();
+    Reloaded::load(sources, move |values, anchors| {
+        answer::read(values, mounted.then_some(anchors), &namespace)
+    })
+}
+
 fn certificate(options: &Options) -> Result<Certificate, ServeError> {
     match &options.tls_dir {
         Some(folder) => Ok(Certificate::load(folder)?),
@@ -240,12 +246,7 @@ async fn config(kubeconfig: Option<&Path>) -> Result<Config, ServeError> {
 }
 
 /// Compares the files again and again.
-async fn reload(
-    certificate: Arc<Certificate>,
-    installation: Arc<Reloaded<Installation>>,
-    metrics: Reloads,
-    pause: Duration,
-) {
+async fn reload(certificate: Arc<Certificate>, setup: Arc<Reloaded<Setup>>, metrics: Reloads, pause: Duration) {
     note_end(&certificate, &metrics);
     let mut ticks = interval(pause);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -256,7 +257,7 @@ async fn reload(
         {
             note_end(&certificate, &metrics);
         }
-        note(&installation.check(), "configuration", &metrics);
+        note(&setup.check(), "configuration", &metrics);
     }
 }
 

@@ -13,7 +13,7 @@ use crate::config::{Config, Installation, Layers, difference};
 use crate::decide::{self, DenyReason, Namespace, SkipReason, asked, eligibility};
 use crate::inject::patch::Operation;
 use crate::inject::uninject::uninject;
-use crate::inject::{self, Metadata, Owner, Redirection, Shape, metadata_patch, proxy_user};
+use crate::inject::{self, Metadata, Owner, Redirection, Shape, metadata_patch};
 use crate::pod::workload::Kind;
 use crate::pod::{Pod, boolean};
 use serde_json::{Map, Value};
@@ -240,7 +240,7 @@ impl Injector {
         }
         let debug = config.debug || self.options.debug;
         inject::check(&config).map_err(|error| error.to_string())?;
-        let user = proxy_user(&config);
+        let user = inject::proxy_user(&config);
         if let Some(container) = decide::container_of_user(&pod, user) {
             let container = container.to_owned();
             return Err(DenyReason::UserClash { container, user }.to_string());

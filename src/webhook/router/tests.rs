@@ -1,6 +1,6 @@
 use super::*;
 use crate::cluster::Cluster;
-use crate::webhook::answer::Installation;
+use crate::webhook::answer;
 use crate::webhook::reload::{Reloaded, Source};
 use axum::body::{Body, to_bytes};
 use axum::http::Method;
@@ -17,9 +17,12 @@ fn router(deadline: Duration) -> (Router, Arc<Metrics>) {
     let cluster = Arc::new(Cluster::of_manifests(&[shop], None).unwrap());
     let (events, _publish) = Events::through(None);
     let metrics = Arc::new(Metrics::new(Arc::clone(&cluster), events.clone()));
-    let installation = Reloaded::load([Source::Nothing, Source::Nothing], Installation::parse).unwrap();
+    let setup = Reloaded::load([Source::Nothing, Source::Nothing], |_, _| {
+        answer::read(b"", None, "linkerd")
+    })
+    .unwrap();
     let app = App {
-        installation: Arc::new(installation),
+        setup: Arc::new(setup),
         cluster,
     };
     (
@@ -56,7 +59,8 @@ async fn every_path_answers_and_post_alone() {
         let (status, body) = ask(&router, post(path, review().to_string())).await;
         assert_eq!(status, StatusCode::OK, "{body}");
         let answer: Value = serde_json::from_str(&body).unwrap();
-        assert_eq!(answer["response"], json!({"uid": "u-1", "allowed": true}));
+        assert_eq!(answer["response"]["uid"], "u-1");
+        assert_eq!(answer["response"]["allowed"], true);
     }
     for method in [Method::GET, Method::PUT, Method::DELETE, Method::OPTIONS] {
         let request = Request::builder().method(&method).body(Body::empty()).unwrap();
@@ -178,12 +182,18 @@ async fn answers_are_counted_ours_and_linkerds() {
     let unknown = review().to_string().replace("\"shop\"", "\"made-up\"");
     ask(&router, post("/", unknown)).await;
     let text = metrics.encode().unwrap();
-    let ours =
-        "outrigger_admission_answers_total{decision=\"not_decided\",redirection=\"none\",level=\"privileged\"} 2";
-    assert!(text.contains(ours), "{text}");
+    for decision in ["injection_enable_annotation_absent", "namespace_not_found"] {
+        let labels = format!("{{decision=\"{decision}\",redirection=\"none\",level=\"\"}}");
+        assert!(
+            text.contains(&format!("outrigger_admission_answers_total{labels} 1")),
+            "{text}"
+        );
+    }
     assert!(text.contains("outrigger_admission_duration_seconds_count 2"), "{text}");
     assert!(
-        text.contains("proxy_inject_admission_requests_total{owner_kind=\"\",namespace=\"shop\",annotation_at=\"\"} 1")
+        text.contains(
+            "proxy_inject_admission_requests_total{owner_kind=\"pod\",namespace=\"shop\",annotation_at=\"\"} 1"
+        )
     );
     assert!(!text.contains("made-up"), "only namespaces that exist: {text}");
     assert!(text.ends_with("# EOF\n"));
@@ -231,7 +241,7 @@ async fn the_log_has_one_line_an_answer_and_nothing_of_the_object() {
     );
     assert_eq!(
         (&fields["decision"], &fields["dry_run"]),
-        (&json!("not_decided"), &json!(false))
+        (&json!("injection_enable_annotation_absent"), &json!(false))
     );
     assert!(fields["ms"].as_f64().unwrap() > 0.0);
     assert!(!text.contains("s3cret"), "{text}");
