@@ -1,5 +1,6 @@
 //! The installation's values as the cluster has them: key `values` of the ConfigMap `linkerd-config`.
 
+use crate::cli::describe;
 use anyhow::{Result, anyhow};
 use clap::Args;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -76,13 +77,6 @@ impl Connection {
     }
 }
 
-/// An error of the client, with its root where its own text does not name it.
 fn unreachable(error: &anyhow::Error) -> anyhow::Error {
-    let (text, root) = (error.to_string(), error.root_cause().to_string());
-    let text = if text.contains(&root) {
-        text
-    } else {
-        format!("{text}: {root}")
-    };
-    anyhow!("Cannot connect to Kubernetes: {text}")
+    anyhow!("Cannot connect to Kubernetes: {}", describe(error))
 }
