@@ -10,8 +10,11 @@ pub mod resources;
 
 mod argv;
 mod certs;
+mod explain;
 mod input;
 mod installation;
+mod objects;
+mod paint;
 mod policy;
 mod uninject;
 mod webhook;
@@ -39,6 +42,8 @@ enum Action {
     Uninject(uninject::Arguments),
     /// Serve the admission webhook
     Webhook(Box<webhook::Arguments>),
+    /// Explain what will become of the pods of manifests, and why
+    Explain(Box<explain::Arguments>),
     /// Ask a policy about pods
     #[command(subcommand)]
     Policy(policy::Action),
@@ -52,6 +57,7 @@ impl Action {
     fn run(self) -> Result<Verdict> {
         match self {
             Self::Policy(action) => return policy::run(&action),
+            Self::Explain(arguments) => return explain::run(&arguments),
             Self::Inject(arguments) => inject::run(&arguments)?,
             Self::Uninject(arguments) => uninject::run(&arguments)?,
             Self::Certs(arguments) => certs::run(&arguments)?,

@@ -96,9 +96,14 @@ impl Cluster {
         self.index().facts(pod)
     }
 
+    /// The namespace called `name` where the index has it: nobody is asked.
+    pub fn known_namespace(&self, name: &str) -> Option<Arc<Namespace>> {
+        self.index().namespaces.get(name)
+    }
+
     /// The namespace called `name`; nothing where there is none.
     pub async fn namespace(&self, name: &str) -> Result<Option<Arc<Namespace>>, LookupError> {
-        if let Some(namespace) = self.index().namespaces.get(name) {
+        if let Some(namespace) = self.known_namespace(name) {
             return Ok(Some(namespace));
         }
         let Origin::Server(server) = &self.origin else {

@@ -29,7 +29,8 @@ use crate::config::{Config, ConfigError, Installation, Layers};
 use crate::inject::{Metadata, Owner, opaque_ports};
 use crate::pod::Pod;
 use crate::pod::workload::Kind;
-use crate::policy::pod_security::{Configuration, Server};
+use crate::policy::Verdict;
+use crate::policy::pod_security::{Configuration, Policy, Server};
 use serde_json::{Map, Value};
 
 /// The namespace of a pod.
@@ -77,6 +78,14 @@ pub struct Inputs<'a> {
 
 /// Decides what becomes of one pod.
 pub fn decide(inputs: &Inputs<'_>) -> Decision {
+    let mut decision = judge(inputs);
+    if decision.policies.is_empty() {
+        decision.policies.push(choice::as_it_came(inputs));
+    }
+    decision
+}
+
+fn judge(inputs: &Inputs<'_>) -> Decision {
     let pod = Pod::new(inputs.pod);
     let mut decision = Decision::default();
     let eligibility = eligibility::judge(&pod, &inputs.namespace, inputs.installation.ok(), &mut decision.trace);
@@ -119,6 +128,13 @@ pub fn annotate(kind: Kind, object: &Value, installation: &Installation, namespa
     let mut decision = Decision::default();
     let default = &installation.values.proxy.opaque_ports;
     decision.patch = opaque_ports::patch(kind, object, namespace.annotations, default);
+    decision.policies.push(Opinion {
+        by: "pod-security",
+        policy: Policy::PRIVILEGED.to_string(),
+        exempt: None,
+        candidate: None,
+        verdict: Verdict::Allowed,
+    });
     decision.skip(vec![SkipReason::UnsupportedResource])
 }
 

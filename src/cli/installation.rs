@@ -8,6 +8,8 @@ use std::path::PathBuf;
 
 mod cluster;
 
+pub(super) use cluster::Connection;
+
 /// Flags that say where the configuration comes from.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Configuration of the installation")]
@@ -25,7 +27,7 @@ pub(super) struct Source {
     #[arg(short = 'L', long, value_name = "NAME", env = "LINKERD_NAMESPACE", default_value = "linkerd", value_parser = namespace)]
     linkerd_namespace: String,
     #[command(flatten)]
-    cluster: cluster::Connection,
+    cluster: Connection,
 }
 
 impl Source {

@@ -1,12 +1,11 @@
 //! `outrigger webhook`: the admission server, with the flags of Linkerd's `proxy-injector` beside its own.
 
 use super::{input, print, warn};
-use crate::pod::manifest;
 use crate::policy::Release;
 use crate::webhook::log::{self, Level};
 use crate::webhook::options::{Options, address};
 use crate::webhook::{self, options::FactSource};
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
 use clap::{ArgAction, Args};
 use serde_json::Value;
 use std::net::SocketAddr;
@@ -101,18 +100,10 @@ impl Arguments {
 
 /// Every object of the manifests.
 fn objects(files: &[PathBuf]) -> Result<Vec<Value>> {
-    let mut objects = Vec::new();
-    for path in files {
-        if path.as_os_str() == "-" {
-            bail!("--objects: standard input is not read here");
-        }
-        for file in input::read(std::slice::from_ref(path))? {
-            let documents = manifest::read(&file.text).with_context(|| file.name.clone())?;
-            let found = documents.into_iter().map(|document| document.value);
-            objects.extend(found.filter(|value| !value.is_null()));
-        }
+    match files {
+        [] => Ok(Vec::new()),
+        files => super::objects::read(&input::read(files)?),
     }
-    Ok(objects)
 }
 
 #[cfg(test)]

@@ -33,13 +33,36 @@ struct Judged {
     without_debug: bool,
 }
 
+/// Pod Security, as it stands for the pod.
+fn admission<'a>(inputs: &Inputs<'a>) -> Admission<'a> {
+    let Inputs {
+        facts,
+        namespace,
+        requester,
+        ..
+    } = *inputs;
+    let question = Question {
+        server: facts.server,
+        configuration: facts.pod_security,
+        namespace: namespace.name,
+        labels: namespace.labels,
+        user: requester,
+    };
+    question.admission()
+}
+
+/// The verdict on a pod that is not changed, or was not judged with any redirection.
+pub(super) fn as_it_came(inputs: &Inputs<'_>) -> Opinion {
+    opinion(admission(inputs).review(&Pod::new(inputs.pod)), None)
+}
+
 /// One policy's words on a candidate.
-fn opinion(review: Review<'_>, candidate: Redirection) -> Opinion {
+fn opinion(review: Review<'_>, candidate: Option<Redirection>) -> Opinion {
     Opinion {
         by: "pod-security",
         policy: review.policy.to_string(),
         exempt: review.exempt.map(Exemption::name),
-        candidate: Some(candidate),
+        candidate,
         verdict: review.verdict,
     }
 }
@@ -107,20 +130,8 @@ impl Choice<'_> {
 
     /// Writes down what Pod Security asks for, and its verdict on the pod as it came.
     fn facts(&self, decision: &mut Decision) -> Facts<'_> {
-        let Inputs {
-            facts,
-            namespace,
-            requester,
-            ..
-        } = *self.inputs;
-        let admission = Question {
-            server: facts.server,
-            configuration: facts.pod_security,
-            namespace: namespace.name,
-            labels: namespace.labels,
-            user: requester,
-        }
-        .admission();
+        let facts = &self.inputs.facts;
+        let admission = admission(self.inputs);
         let review = admission.review(self.pod);
         let trace = &mut decision.trace;
         trace.push(format!(
@@ -155,7 +166,12 @@ impl Choice<'_> {
     /// Judges one candidate, without the debug container where only that is refused.
     fn judge(&self, candidate: Candidate, admission: &Admission<'_>, before: &Verdict) -> Result<Judged, ShapeError> {
         let debug = self.config.debug;
-        let review = |shape: &Shape| opinion(admission.review(&self.pod.with(&shape.additions())), shape.redirection);
+        let review = |shape: &Shape| {
+            opinion(
+                admission.review(&self.pod.with(&shape.additions())),
+                Some(shape.redirection),
+            )
+        };
         let mut shape = self.shape(candidate.redirection, debug)?;
         let mut opinion = review(&shape);
         let mut without_debug = false;

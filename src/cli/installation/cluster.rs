@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Which cluster, and as whom.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Cluster")]
-pub(super) struct Connection {
+pub(in crate::cli) struct Connection {
     /// File with the cluster's address and credentials, instead of $KUBECONFIG or ~/.kube/config
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
@@ -43,8 +43,28 @@ impl Connection {
     }
 
     async fn fetch(&self, namespace: &str) -> Result<String> {
+        self.find_values(&self.client().await?, namespace).await
+    }
+
+    /// The cluster of a kubeconfig's context, as the user that it names.
+    pub(in crate::cli) fn to(kubeconfig: Option<PathBuf>, context: Option<String>) -> Self {
+        Self {
+            kubeconfig,
+            context,
+            user: None,
+            groups: Vec::new(),
+        }
+    }
+
+    /// A client of the cluster.
+    pub(in crate::cli) async fn client(&self) -> Result<Client> {
         let client = self.config().await.and_then(|config| Ok(Client::try_from(config)?));
-        let maps: Api<ConfigMap> = Api::namespaced(client.map_err(|error| unreachable(&error))?, namespace);
+        client.map_err(|error| unreachable(&error))
+    }
+
+    /// The values document of the control plane in `namespace`.
+    pub(in crate::cli) async fn find_values(&self, client: &Client, namespace: &str) -> Result<String> {
+        let maps: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
         let found = maps.get_opt("linkerd-config").await;
         let map = found.map_err(|error| {
             if let kube::Error::Api(status) = error {
