@@ -10,22 +10,8 @@ pub(super) fn read(inputs: &[Input]) -> Result<Vec<Value>> {
     let mut objects = Vec::new();
     for input in inputs {
         let documents = manifest::read(&input.text).with_context(|| input.name.clone())?;
-        for document in documents {
-            flatten(document.value, &mut objects);
-        }
+        let found = documents.iter().flat_map(|document| manifest::items(&document.value));
+        objects.extend(found.filter(|object| !object.is_null()).cloned());
     }
     Ok(objects)
-}
-
-/// A `v1` `List` stands for its items.
-fn flatten(value: Value, objects: &mut Vec<Value>) {
-    match value {
-        Value::Null => {}
-        Value::Object(mut object) if object.get("kind").and_then(Value::as_str) == Some("List") => {
-            if let Some(Value::Array(items)) = object.remove("items") {
-                items.into_iter().for_each(|item| flatten(item, objects));
-            }
-        }
-        other => objects.push(other),
-    }
 }

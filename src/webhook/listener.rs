@@ -1,6 +1,7 @@
 //! The accept loop: TCP, TLS, HTTP/1.1 and HTTP/2, with a limit on everything that a client can draw out.
 
 use super::metrics::{Connections, Counted};
+use super::options::Timings;
 use axum::Router;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
@@ -20,7 +21,7 @@ use tokio_rustls::TlsAcceptor;
 use tracing::{debug, error, warn};
 
 /// Connections of a port that are open at the same time. An API server keeps one or two.
-pub(super) const CONNECTIONS: usize = 512;
+const CONNECTIONS: usize = 512;
 
 /// Bytes of a head that are buffered, and of a body at a time: more than any API server's head has.
 const BUFFER: usize = 64 << 10;
@@ -43,6 +44,17 @@ pub(super) struct Limits {
     pub(super) handshake: Duration,
     /// How long the head of a request may take; in HTTP/1.1 this is also how long a connection may idle.
     pub(super) head: Duration,
+}
+
+impl Limits {
+    /// The limits of a server with `timings`.
+    pub(super) fn within(timings: &Timings) -> Self {
+        Self {
+            connections: CONNECTIONS,
+            handshake: timings.handshake,
+            head: timings.head,
+        }
+    }
 }
 
 /// A port that is listened on.
@@ -97,11 +109,6 @@ impl Listener {
             slots: Arc::new(Semaphore::new(limits.connections)),
             serving: Arc::new(serving),
         }
-    }
-
-    /// The address that is listened on.
-    pub(super) fn address(&self) -> io::Result<SocketAddr> {
-        self.socket.local_addr()
     }
 
     /// Serves until `stop`, then lets requests under way finish until `enough`; connections that are left are cut.
@@ -224,9 +231,9 @@ mod tests {
             head: Duration::from_secs(60),
         };
         let (socket, metrics) = (bind(([127, 0, 0, 1], 0).into()).await.unwrap(), Connections::default());
+        let address = socket.local_addr().unwrap();
         let router = Router::new().route("/", get("here\n"));
         let listener = Listener::new(socket, router, None, limits, metrics.clone());
-        let address = listener.address().unwrap();
         tokio::spawn(listener.serve(future::pending(), future::pending()));
 
         let first = TcpStream::connect(address).await.unwrap();

@@ -3,7 +3,7 @@
 use super::admin::Admin;
 use super::answer::{self, App};
 use super::certificate::{Certificate, CertificateError, not_after, server_config};
-use super::listener::{CONNECTIONS, Limits, Listener, bind};
+use super::listener::{Limits, Listener, bind};
 use super::metrics::{Connections, Metrics, Reloads};
 use super::options::{FactSource, Options, Timings};
 use super::reload::{Change, LoadError, Reloaded, Source};
@@ -24,6 +24,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
+use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 use tokio_rustls::TlsAcceptor;
@@ -97,17 +98,13 @@ impl Server {
         let stopping = Arc::new(AtomicBool::new(false));
 
         let timings = options.timings;
-        let limits = Limits {
-            connections: CONNECTIONS,
-            handshake: timings.handshake,
-            head: timings.head,
-        };
+        let limits = Limits::within(&timings);
         let admin = Admin {
             metrics: Arc::clone(&metrics),
             cluster: Arc::clone(&cluster),
             stopping: Arc::clone(&stopping),
         };
-        let socket = listen(options.admin_listen).await?;
+        let (socket, admin_address) = listen(options.admin_listen).await?;
         let admin = Listener::new(socket, admin.router(), None, limits, Connections::default());
 
         let app = App {
@@ -116,7 +113,7 @@ impl Server {
         };
         let entrance = Entrance::new(app, events, Arc::clone(&metrics), timings.request);
         let tls = TlsAcceptor::from(Arc::new(server_config(Arc::clone(&certificate))?));
-        let socket = listen(options.listen).await?;
+        let (socket, address) = listen(options.listen).await?;
         let webhook = Listener::new(
             socket,
             entrance.router(),
@@ -125,11 +122,6 @@ impl Server {
             metrics.connections.clone(),
         );
 
-        let address = |listener: &Listener| {
-            let what = "tell the address that is listened on";
-            listener.address().map_err(|source| ServeError::System { what, source })
-        };
-        let (address, admin_address) = (address(&webhook)?, address(&admin)?);
         let reloading = reload(Arc::clone(&certificate), setup, metrics.reloads.clone(), timings.reload);
         let watching = async move { cluster.watch().await };
         let background = Box::pin(async {
@@ -199,10 +191,14 @@ impl fmt::Debug for Server {
     }
 }
 
-async fn listen(address: SocketAddr) -> Result<tokio::net::TcpListener, ServeError> {
-    bind(address)
-        .await
-        .map_err(|source| ServeError::Listen { address, source })
+/// The socket for `address`, and the address that it has: a port of 0 stands for any that is free.
+async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServeError> {
+    let bound = async {
+        let socket = bind(address).await?;
+        let address = socket.local_addr()?;
+        Ok((socket, address))
+    };
+    bound.await.map_err(|source| ServeError::Listen { address, source })
 }
 
 /// The configuration, and how it is read again.

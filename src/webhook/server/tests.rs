@@ -117,11 +117,7 @@ async fn the_admin_port_has_linkerds_paths() {
 async fn a_server_without_an_api_server_is_not_ready() {
     let folder = TempDir::new().unwrap();
     let kubeconfig = folder.path().join("config");
-    let closed = tokio::net::TcpListener::bind("127.0.0.1:0")
-        .await
-        .unwrap()
-        .local_addr()
-        .unwrap();
+    let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     client::write(
         &kubeconfig,
         &format!(
