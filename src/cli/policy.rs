@@ -80,22 +80,18 @@ impl Arguments {
                 server.release
             ))?;
         }
-        let (mut verdict, mut lines) = (Verdict::Yes, String::new());
+        let (mut verdict, mut lines) = (Verdict::Yes, Vec::new());
         for file in input::read(&self.files)? {
-            for document in manifest::read(&file.text).with_context(|| file.name.clone())? {
-                for object in manifest::items(&document.value) {
-                    let Some((name, mut pod)) = pod_of(object) else {
-                        continue;
-                    };
-                    default(&mut pod);
-                    let evaluation = evaluate(policy, server, &Pod::new(&pod));
-                    lines += &match evaluation.allowed {
-                        true => format!("{name}: allowed by {policy}\n"),
-                        false => format!("{name}: refused by {policy}: {}\n", evaluation.detail),
-                    };
-                    if !evaluation.allowed {
-                        verdict = Verdict::No;
-                    }
+            let documents = manifest::read(&file.text).with_context(|| file.name.clone())?;
+            let objects = documents.iter().flat_map(|document| manifest::items(&document.value));
+            for (name, mut pod) in objects.filter_map(pod_of) {
+                default(&mut pod);
+                let evaluation = evaluate(policy, server, &Pod::new(&pod));
+                if evaluation.allowed {
+                    lines.push(format!("{name}: allowed by {policy}"));
+                } else {
+                    lines.push(format!("{name}: refused by {policy}: {}", evaluation.detail));
+                    verdict = Verdict::No;
                 }
             }
         }
@@ -104,7 +100,7 @@ impl Arguments {
             "no pods, and nothing that makes pods, in {}",
             names(&self.files)
         );
-        print(&lines)?;
+        print(&format!("{}\n", lines.join("\n")))?;
         Ok(verdict)
     }
 }
