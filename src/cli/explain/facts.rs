@@ -9,7 +9,7 @@ use crate::inject::Owner;
 use crate::pod::Pod;
 use crate::pod::workload::Kind;
 use crate::policy::Release;
-use crate::policy::pod_security::{Configuration, Server};
+use crate::policy::pod_security::{self, Configuration, Server};
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -132,8 +132,11 @@ impl Known {
         name: &str,
         (namespace_name, namespace): (&str, Option<&Namespace>),
     ) -> decide::Decision {
-        let pod = Pod::new(template);
-        let known = self.cluster.facts(&pod);
+        // A webhook is asked after the API server's defaulting; a manifest has not seen it yet.
+        let mut template = template.clone();
+        pod_security::default(&mut template);
+        let template = &template;
+        let known = self.cluster.facts(&Pod::new(template));
         let declared = self.setup.installation.values.cni_enabled.then_some(Coverage::Declared);
         let coverage = self.declared.clone().or(declared);
         let coverage = coverage
