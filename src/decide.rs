@@ -186,9 +186,11 @@ fn effective(inputs: &Inputs<'_>, installation: &Installation, pod: &Pod<'_>, de
 /// The first release with native sidecars on by default, 1.29.
 const NATIVE_SIDECARS: u32 = 29;
 
-/// A pod that is left alone still gets the list of its opaque ports.
+/// A pod that is left alone still gets the list of its opaque ports, unless it is a mirror: one that differs from its
+/// static pod in anything is deleted by the kubelet and made anew, for ever.
 fn skip(mut decision: Decision, inputs: &Inputs<'_>, reasons: Vec<SkipReason>) -> Decision {
-    if let Ok(installation) = inputs.installation {
+    let mirror = reasons.contains(&SkipReason::MirrorPod);
+    if let (Ok(installation), false) = (inputs.installation, mirror) {
         let default = &installation.values.proxy.opaque_ports;
         decision.patch = opaque_ports::patch(Kind::Pod, inputs.pod, inputs.namespace.annotations, default);
     }

@@ -354,6 +354,14 @@ fn pods_are_left_alone_for_linkerds_reasons_and_ours() {
 }
 
 #[test]
+fn a_mirror_pod_stays_as_it_is() {
+    let opaque = |case: Case| case.annotated("kubernetes.io/config.mirror", "x").decide().patch;
+    let mut case = case();
+    case.annotations["config.linkerd.io/opaque-ports"] = json!("53");
+    assert!(opaque(case).is_empty());
+}
+
+#[test]
 fn injection_may_be_asked_for_by_label() {
     let by_label = |labels: Value| {
         Case {
