@@ -16,6 +16,7 @@ mod choice;
 mod outcome;
 mod ranking;
 mod reason;
+mod refusal;
 mod setup;
 
 pub use coverage::Coverage;
@@ -23,8 +24,10 @@ pub use eligibility::{AnnotatedAt, SkipReason};
 pub use outcome::{Decision, Opinion, Outcome, Warning};
 pub(crate) use ranking::container_of_user;
 pub use reason::{DenyReason, InjectReason};
+pub use refusal::Refusal;
 pub use setup::{Setup, SetupError};
 
+use crate::config::annotation::Origin;
 use crate::config::{Config, ConfigError, Installation, Layers};
 use crate::inject::{Metadata, Owner, opaque_ports};
 use crate::pod::Pod;
@@ -82,6 +85,11 @@ pub fn decide(inputs: &Inputs<'_>) -> Decision {
     if decision.policies.is_empty() {
         decision.policies.push(choice::as_it_came(inputs));
     }
+    if let (Some(last), false) = (decision.policies.last(), matches!(decision.outcome, Outcome::Deny(_))) {
+        let said = [("warns", &last.warning), ("audits", &last.audit)];
+        let said = said.map(|(verb, text)| Some(format!("{} {verb}: the pod {}", last.by, text.as_ref()?)));
+        decision.trace.extend(said.into_iter().flatten());
+    }
     decision
 }
 
@@ -134,6 +142,8 @@ pub fn annotate(kind: Kind, object: &Value, installation: &Installation, namespa
         exempt: None,
         candidate: None,
         verdict: Verdict::Allowed,
+        warning: None,
+        audit: None,
     });
     decision.skip(vec![SkipReason::UnsupportedResource])
 }
@@ -155,10 +165,13 @@ fn effective(inputs: &Inputs<'_>, installation: &Installation, pod: &Pod<'_>, de
     };
     let mut config = Config::effective(installation, &layers);
     for field in &config.overridden {
-        decision.trace.push(format!(
-            "{} is set by {} {}",
-            field.values_key, field.origin, field.annotation
-        ));
+        decision.trace.push(match field.origin {
+            Origin::Namespace | Origin::Pod => format!(
+                "{} is set by the {} {}",
+                field.values_key, field.origin, field.annotation
+            ),
+            Origin::Values | Origin::Default => format!("{} is narrowed to the pod's own ports", field.values_key),
+        });
     }
     for problem in &config.problems {
         decision.warn("ignored_value", problem.to_string());

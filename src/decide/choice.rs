@@ -1,7 +1,7 @@
 //! Asking every policy about every candidate, and taking the best that is admitted.
 
 use super::ranking::{self, Candidate};
-use super::{Coverage, Decision, DenyReason, Inputs, Opinion, Outcome, SkipReason};
+use super::{Coverage, Decision, DenyReason, Inputs, Opinion, Outcome, Refusal, SkipReason};
 use crate::config::values::OnRefused;
 use crate::config::{Config, Installation};
 use crate::inject::{self, Metadata, Redirection, Shape, ShapeError, opaque_ports};
@@ -64,6 +64,8 @@ fn opinion(review: Review<'_>, candidate: Option<Redirection>) -> Opinion {
         exempt: review.exempt.map(Exemption::name),
         candidate,
         verdict: review.verdict,
+        warning: review.warning,
+        audit: review.audit,
     }
 }
 
@@ -125,7 +127,8 @@ impl Choice<'_> {
             return self.inject(decision, judged, metadata, &starved);
         }
         attempts.extend(ranking.impossible);
-        self.refuse(decision, attempts, &admission)
+        let obstacle = (!decision.policies.is_empty()).then(|| self.obstacle(&admission));
+        self.refuse(decision, Refusal::new(attempts, obstacle, asked), &admission)
     }
 
     /// Writes down what Pod Security asks for, and its verdict on the pod as it came.
@@ -147,14 +150,13 @@ impl Choice<'_> {
             ),
             None => format!("pod-security enforces {}", review.policy),
         });
-        trace.extend(review.label_errors.iter().map(|error| format!("pod-security: {error}")));
-        if let Some(warning) = &review.warning {
-            trace.push(format!("pod-security warns of the pod as it came: {warning}"));
-        }
         if let Verdict::Denied { message } = &review.verdict {
             trace.push(format!("pod-security refuses the pod as it came: {message}"));
         }
         trace.push(facts.coverage.to_string());
+        for error in review.label_errors {
+            decision.warn("invalid_namespace_label", error.to_string());
+        }
         let before = review.verdict;
         Facts { admission, before }
     }
@@ -208,22 +210,7 @@ impl Choice<'_> {
             decision.warn("debug_container_refused", text);
         }
         if redirection == Redirection::Cni {
-            if *self.inputs.facts.coverage == Coverage::NoNodes {
-                decision.warn("no_node_for_pod", self.inputs.facts.coverage.to_string());
-            }
-            if !starved.is_empty() {
-                let text = format!(
-                    "init containers have no network until the proxy runs: {}",
-                    starved.join(", ")
-                );
-                decision.warn("init_containers_without_network", text);
-            }
-            if let Some((key, value)) = node_selector {
-                decision.warn(
-                    "held_to_cni_nodes",
-                    format!("the pod gets the node selector {key}={value}"),
-                );
-            }
+            self.warn_of_cni(&mut decision, starved, node_selector);
         }
         if redirection == Redirection::None && self.inputs.facts.foreign_plugin {
             let text = "linkerd-cni sets rules whatever linkerd.io/setup-iptables says; outrigger-cni obeys it";
@@ -244,41 +231,46 @@ impl Choice<'_> {
         decision
     }
 
-    fn refuse(&self, mut decision: Decision, attempts: Vec<String>, admission: &Admission<'_>) -> Decision {
-        let reason = DenyReason::NoRedirection {
-            attempts,
-            ways_out: self.ways_out(admission),
-        };
-        if self.config.values.outrigger.on_refused == OnRefused::Deny {
-            return decision.deny(reason);
+    fn warn_of_cni(&self, decision: &mut Decision, starved: &[&str], node_selector: Option<(String, String)>) {
+        if *self.inputs.facts.coverage == Coverage::NoNodes {
+            decision.warn("no_node_for_pod", self.inputs.facts.coverage.to_string());
         }
-        decision.warn("not_meshed", reason.to_string());
+        if !starved.is_empty() {
+            let names = starved.join(", ");
+            let text = format!("init containers have no network until the proxy runs: {names}");
+            decision.warn("init_containers_without_network", text);
+        }
+        if let Some((key, value)) = node_selector {
+            let text = format!("the pod gets the node selector {key}={value}");
+            decision.warn("held_to_cni_nodes", text);
+        }
+    }
+
+    fn refuse(&self, mut decision: Decision, refusal: Refusal, admission: &Admission<'_>) -> Decision {
+        if self.config.values.outrigger.on_refused == OnRefused::Deny {
+            return decision.deny(DenyReason::NoRedirection(refusal));
+        }
+        for text in refusal.attempts.into_iter().chain(refusal.obstacle) {
+            decision.warn("not_meshed", text);
+        }
+        decision.policies.push(opinion(admission.review(self.pod), None));
         let default = &self.installation.values.proxy.opaque_ports;
         let namespace = self.inputs.namespace.annotations;
         decision.patch = opaque_ports::patch(Kind::Pod, self.inputs.pod, namespace, default);
         decision.skip(vec![SkipReason::NoRedirectionAdmitted])
     }
 
-    /// What somebody could do, and which label stands in the way.
-    fn ways_out(&self, admission: &Admission<'_>) -> String {
+    /// The setting that Pod Security goes by.
+    fn obstacle(&self, admission: &Admission<'_>) -> String {
         const ENFORCE: &str = "pod-security.kubernetes.io/enforce";
         let name = self.inputs.namespace.name;
-        let label = self
-            .inputs
-            .namespace
-            .labels
-            .and_then(|labels| labels.get(ENFORCE))
-            .and_then(|it| it.as_str());
-        let label = match label {
+        let labels = self.inputs.namespace.labels;
+        match labels.and_then(|labels| labels.get(ENFORCE)?.as_str()) {
             Some(level) => format!("namespace {name} has {ENFORCE}={level}"),
             None => format!(
                 "the cluster's default for namespace {name} is {}",
                 admission.policies().enforce
             ),
-        };
-        format!(
-            "{label}; either put the CNI plugin on the nodes (outrigger-cni or linkerd-cni), or set {ENFORCE}=privileged, \
-             or leave the pod out with linkerd.io/inject: disabled"
-        )
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Why a pod is injected the way it is, and why it is denied. Why it is left alone: `eligibility`.
 
+use super::Refusal;
 use crate::inject::Redirection;
 use std::fmt;
 
@@ -54,13 +55,8 @@ impl fmt::Display for InjectReason {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DenyReason {
     /// Every redirection would get the pod refused, or cannot be had.
-    #[error("no way to redirect the pod's traffic is left: {}; {ways_out}", attempts.join("; "))]
-    NoRedirection {
-        /// Each redirection with what stands against it.
-        attempts: Vec<String>,
-        /// What somebody could do.
-        ways_out: String,
-    },
+    #[error("{0}")]
+    NoRedirection(Refusal),
     /// `linkerd.io/setup-iptables` says something unknown.
     #[error("linkerd.io/setup-iptables: {0:?} is not one of true, false, init-container, cni")]
     UnknownRedirection(String),
@@ -94,7 +90,7 @@ impl DenyReason {
     /// A stable snake-case word.
     pub fn code(&self) -> &'static str {
         match self {
-            Self::NoRedirection { .. } => "no_redirection_admitted",
+            Self::NoRedirection(_) => "no_redirection_admitted",
             Self::UnknownRedirection(_) => "unknown_redirection",
             Self::Value(_) => "invalid_value",
             Self::UserClash { .. } => "proxy_user_clash",

@@ -32,8 +32,8 @@ pub(super) fn warnings_of_dry_run(decision: &Decision, workload: Option<&str>) -
         Outcome::Deny(_) => format!("{code}: deny{pods}"),
     }];
     match &decision.outcome {
-        Outcome::Deny(DenyReason::NoRedirection { attempts, .. }) => {
-            lines.extend(attempts.iter().map(|attempt| format!("{code}: {attempt}")));
+        Outcome::Deny(DenyReason::NoRedirection(refusal)) => {
+            lines.extend(refusal.attempts.iter().map(|attempt| format!("{code}: {attempt}")));
         }
         Outcome::Deny(reason) => lines.push(format!("{code}: {reason}")),
         Outcome::Inject { .. } | Outcome::Skip(_) => {}
