@@ -30,8 +30,8 @@ pub use setup::{Setup, SetupError};
 use crate::config::annotation::Origin;
 use crate::config::{Config, ConfigError, Installation, Layers};
 use crate::inject::{Metadata, Owner, opaque_ports};
-use crate::pod::Pod;
 use crate::pod::workload::Kind;
+use crate::pod::{Pod, structure};
 use crate::policy::Verdict;
 use crate::policy::pod_security::{Configuration, Policy, Server};
 use serde_json::{Map, Value};
@@ -100,6 +100,9 @@ fn judge(inputs: &Inputs<'_>) -> Decision {
     decision.annotated_at = eligibility.annotated_at;
     if !eligibility.reasons.is_empty() {
         return skip(decision, inputs, eligibility.reasons);
+    }
+    if let Err(malformed) = structure::of_pod(inputs.pod) {
+        return decision.deny(DenyReason::Malformed(malformed));
     }
     if eligibility::proxy_without_image(&pod) {
         return decision.deny(DenyReason::BrokenProxy);

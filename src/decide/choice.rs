@@ -5,8 +5,8 @@ use super::{Coverage, Decision, DenyReason, Inputs, Opinion, Outcome, Refusal, S
 use crate::config::values::OnRefused;
 use crate::config::{Config, Installation};
 use crate::inject::{self, Metadata, Redirection, Shape, ShapeError, opaque_ports};
-use crate::pod::Pod;
 use crate::pod::workload::Kind;
+use crate::pod::{Pod, container_name};
 use crate::policy::Verdict;
 use crate::policy::pod_security::{Admission, Exemption, Question, Review};
 
@@ -95,36 +95,44 @@ impl Choice<'_> {
         let starved = ranking::starved(self.pod, self.config, user);
         let ranking = ranking::rank(asked, self.inputs.facts.coverage, &starved);
         let mut attempts = Vec::new();
-        let mut second_best = None;
+        let (mut second_best, mut taken) = (None, None);
         for candidate in ranking.candidates {
-            let judged = match self.judge(candidate.clone(), &admission, &before) {
-                Ok(judged) => judged,
-                Err(error) => {
-                    decision.trace.push(format!("{}: {error}", candidate.redirection));
-                    attempts.push(format!("{}: {error}", candidate.redirection));
-                    continue;
+            let redirection = candidate.redirection;
+            let judged = self.judge(candidate, &admission, &before);
+            let said = judged
+                .as_ref()
+                .map_or_else(ToString::to_string, |judged| say(&judged.opinion.verdict).to_owned());
+            let attempt = format!("{redirection}: {said}");
+            decision.trace.push(attempt.clone());
+            match judged {
+                Ok(judged) if judged.opinion.verdict == Verdict::Allowed || judged.opinion.verdict == before => {
+                    return self.inject(decision, judged, metadata, &starved);
                 }
-            };
-            decision
-                .trace
-                .push(format!("{}: {}", candidate.redirection, say(&judged.opinion.verdict)));
-            match &judged.opinion.verdict {
-                Verdict::Allowed => return self.inject(decision, judged, metadata, &starved),
-                verdict if *verdict == before => return self.inject(decision, judged, metadata, &starved),
-                Verdict::Denied { message } => {
-                    attempts.push(format!("{}: {message}", candidate.redirection));
-                    decision.policies.push(judged.opinion.clone());
+                Ok(judged) => {
+                    let denied = matches!(judged.opinion.verdict, Verdict::Denied { .. });
+                    if denied {
+                        attempts.push(attempt);
+                        decision.policies.push(judged.opinion.clone());
+                    }
                     // What refuses the pod as it came is for the API server to say.
-                    if before != Verdict::Allowed {
+                    if !denied || before != Verdict::Allowed {
                         second_best.get_or_insert(judged);
                     }
                 }
-                Verdict::Unknown { .. } => second_best = second_best.or(Some(judged)),
+                Err(error) => {
+                    attempts.push(attempt);
+                    if matches!(error, ShapeError::NameTaken { .. }) {
+                        taken.get_or_insert(said);
+                    }
+                }
             }
         }
         if let Some(judged) = second_best {
             decision.policies.clear();
             return self.inject(decision, judged, metadata, &starved);
+        }
+        if let Some(error) = taken {
+            return decision.deny(DenyReason::NameTaken(error));
         }
         attempts.extend(ranking.impossible);
         let obstacle = (!decision.policies.is_empty()).then(|| self.obstacle(&admission));
@@ -162,12 +170,18 @@ impl Choice<'_> {
     }
 
     fn shape(&self, redirection: Redirection, with_debug: bool) -> Result<Shape, ShapeError> {
-        Shape::new(self.installation, self.config, self.pod, redirection, with_debug)
+        let shape = Shape::new(self.installation, self.config, self.pod, redirection, with_debug)?;
+        shape.check_names(self.pod)?;
+        Ok(shape)
+    }
+
+    fn has_debug_container(&self) -> bool {
+        self.pod.all_containers().any(|it| container_name(it) == inject::DEBUG)
     }
 
     /// Judges one candidate, without the debug container where only that is refused.
     fn judge(&self, candidate: Candidate, admission: &Admission<'_>, before: &Verdict) -> Result<Judged, ShapeError> {
-        let debug = self.config.debug;
+        let debug = self.config.debug && !self.has_debug_container();
         let review = |shape: &Shape| {
             opinion(
                 admission.review(&self.pod.with(&shape.additions())),

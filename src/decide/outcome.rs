@@ -143,11 +143,14 @@ impl Decision {
 
     pub(super) fn deny(mut self, reason: DenyReason) -> Self {
         self.patch.clear();
-        self.trace.push(match &reason {
-            // The attempts stand in the trace already.
-            DenyReason::NoRedirection(_) => format!("denied: {}", Refusal::GIST),
-            reason => format!("denied: {reason}"),
-        });
+        // The attempts of a refusal stand in the trace already.
+        let refused = matches!(reason, DenyReason::NoRedirection(_));
+        let gist = if refused {
+            Refusal::GIST.to_owned()
+        } else {
+            reason.to_string()
+        };
+        self.trace.push(format!("denied: {gist}"));
         self.outcome = Outcome::Deny(reason);
         self
     }

@@ -2,6 +2,7 @@
 
 use super::Refusal;
 use crate::inject::Redirection;
+use crate::pod::structure::Malformed;
 use std::fmt;
 
 /// Why a redirection was chosen.
@@ -81,6 +82,12 @@ pub enum DenyReason {
         "the pod has a container named linkerd-proxy without an image, which cannot run: remove it, or uninject the manifest"
     )]
     BrokenProxy,
+    /// A container or a volume has a name that injection needs.
+    #[error("{0}")]
+    NameTaken(String),
+    /// A field has not the type that the API gives it, so that it can neither be read nor be added to.
+    #[error("{0}")]
+    Malformed(Malformed),
     /// The containers cannot be made from the configuration.
     #[error("{0}")]
     Shape(String),
@@ -96,6 +103,8 @@ impl DenyReason {
             Self::UserClash { .. } => "proxy_user_clash",
             Self::Configuration(_) => "invalid_configuration",
             Self::BrokenProxy => "broken_proxy",
+            Self::NameTaken(_) => "name_taken",
+            Self::Malformed(_) => "malformed_pod",
             Self::Shape(_) => "invalid_proxy_configuration",
         }
     }

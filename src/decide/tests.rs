@@ -3,6 +3,7 @@ use crate::inject::Redirection;
 use crate::policy::{Release, Verdict};
 use serde_json::json;
 
+mod pods;
 mod speech;
 
 /// A pod in a namespace, and what is known about the cluster.
@@ -290,77 +291,6 @@ fn errors_of_the_configuration_keep_out_only_what_would_be_injected() {
         ..broken
     };
     assert_eq!(bystander.decide().code(), "injection_enable_annotation_absent");
-}
-
-#[test]
-fn pods_are_left_alone_for_linkerds_reasons_and_ours() {
-    let reason = |case: Case| case.decide().code();
-    assert_eq!(reason(case().spec("hostNetwork", json!(true))), "host_network_enabled");
-    assert_eq!(
-        reason(case().annotated("linkerd.io/inject", "disabled")),
-        "injection_disable_annotation_present"
-    );
-    assert_eq!(
-        reason(case().annotated("linkerd.io/inject", "yes")),
-        "invalid_inject_annotation_at_workload"
-    );
-    assert_eq!(reason(case().spec("os", json!({"name": "windows"}))), "windows_pod");
-    assert_eq!(
-        reason(case().annotated("kubernetes.io/config.mirror", "x")),
-        "mirror_pod"
-    );
-    assert_eq!(
-        reason(case().spec("priorityClassName", json!("system-node-critical"))),
-        "node_critical_pod"
-    );
-    assert_eq!(
-        reason(case().spec("schedulerName", json!("fargate-scheduler"))),
-        "unsupported_runtime"
-    );
-    let with_init = |container: Value| case().spec("initContainers", json!([container]));
-    assert_eq!(
-        reason(with_init(json!({"name": "linkerd-network-validator", "image": "x"}))),
-        "sidecar_already_exists"
-    );
-    assert_eq!(
-        reason(with_init(
-            json!({"name": "a", "image": "r.example.com:5000/linkerd/proxy:v2"})
-        )),
-        "sidecar_already_exists"
-    );
-    assert_eq!(reason(with_init(json!({"name": "linkerd-proxy"}))), "broken_proxy");
-}
-
-#[test]
-fn a_mirror_pod_stays_as_it_is() {
-    let opaque = |case: Case| case.annotated("kubernetes.io/config.mirror", "x").decide().patch;
-    let mut case = case();
-    case.annotations["config.linkerd.io/opaque-ports"] = json!("53");
-    assert!(opaque(case).is_empty());
-}
-
-#[test]
-fn injection_may_be_asked_for_by_label() {
-    let by_label = |labels: Value| {
-        Case {
-            annotations: json!({}),
-            labels,
-            ..case()
-        }
-        .decide()
-    };
-    assert_eq!(by_label(json!({"linkerd.io/inject": "enabled"})).word(), "inject");
-    let mut pod = case();
-    pod.annotations = json!({});
-    pod.pod["metadata"]["labels"] = json!({"linkerd.io/inject": "enabled"});
-    assert_eq!(pod.decide().word(), "inject");
-}
-
-#[test]
-fn a_user_of_the_application_is_not_given_to_the_proxy() {
-    let decision = case().spec("securityContext", json!({"runAsUser": 2102})).decide();
-    assert_eq!(decision.code(), "proxy_user_clash");
-    assert!(decision.message().contains("\"web\""), "{}", decision.message());
 }
 
 #[test]
