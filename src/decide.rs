@@ -179,22 +179,18 @@ fn effective(inputs: &Inputs<'_>, installation: &Installation, pod: &Pod<'_>, de
     for problem in &config.problems {
         decision.warn("ignored_value", problem.to_string());
     }
+    let release = inputs.facts.server.release;
     // The sidecar containers of Kubernetes are on by default from 1.29; an older server drops their restartPolicy.
-    if config.values.proxy.native_sidecar && inputs.facts.server.release.0 < NATIVE_SIDECARS {
+    if config.values.proxy.native_sidecar && release.0 < NATIVE_SIDECARS {
         config.values.proxy.native_sidecar = false;
-        let release = inputs.facts.server.release;
         decision.trace.push(format!(
             "Kubernetes {release} has no native sidecars: the proxy is an ordinary container"
         ));
-        if inputs
-            .owner
-            .is_some_and(|owner| matches!(owner.kind, Some(Kind::Job | Kind::CronJob)))
-        {
-            decision.warn(
-                "job_will_not_finish",
-                format!("Kubernetes {release} has no native sidecars"),
-            );
-        }
+    }
+    let of_job = |owner: &Owner| matches!(owner.kind, Some(Kind::Job | Kind::CronJob));
+    if !config.values.proxy.native_sidecar && inputs.owner.is_some_and(of_job) {
+        let text = "the proxy is an ordinary container, which runs on when the Job's own are done".to_owned();
+        decision.warn("job_will_not_finish", text);
     }
     config
 }

@@ -163,8 +163,8 @@ impl Type {
     fn fault(self, value: &Value) -> Option<(String, &Value)> {
         let whole = || Some((String::new(), value));
         match (self, value) {
-            (_, Value::Null) => None,
-            (Self::Boolean, Value::Bool(_))
+            (_, Value::Null)
+            | (Self::Boolean, Value::Bool(_))
             | (Self::Text, Value::String(_))
             | (Self::Map, Value::Object(_))
             | (Self::List, Value::Array(_)) => None,

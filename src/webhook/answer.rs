@@ -111,7 +111,7 @@ impl App {
         let setup = self.setup.current();
         if kind == Kind::Service {
             let decision = decide::annotate(kind, &review.object, &setup.installation, &namespace_of(&namespace));
-            return Ok(Answer::of_service(decision, name));
+            return Ok(Answer::of_service(&decision, name));
         }
         let owner = self.cluster.owner(name, &review.object).await;
         let named = owner.as_ref().map(|owner| Owner {
@@ -125,7 +125,7 @@ impl App {
             requester: &review.user.name,
         };
         let decision = self.ask(&setup, &question);
-        Ok(Answer::of_pod(decision, review, owner))
+        Ok(Answer::of_pod(&decision, review, owner))
     }
 
     /// Asks for the decision with what the cluster is known to be.
@@ -221,8 +221,8 @@ impl Answer {
         }
     }
 
-    fn of_service(decision: Decision, namespace: &str) -> Self {
-        let labels = spoken::labels(&decision);
+    fn of_service(decision: &Decision, namespace: &str) -> Self {
+        let labels = spoken::labels(decision);
         let annotated = !decision.patch.is_empty();
         Self {
             linkerd: Some(LinkerdCount {
@@ -239,7 +239,7 @@ impl Answer {
         }
     }
 
-    fn of_pod(decision: Decision, review: &Review, owner: Option<cluster::Owner>) -> Self {
+    fn of_pod(decision: &Decision, review: &Review, owner: Option<cluster::Owner>) -> Self {
         let namespace = review.namespace.clone().unwrap_or_default();
         let known = owner.as_ref().and_then(cluster::Owner::known_kind);
         let linkerd = LinkerdCount {
@@ -252,22 +252,22 @@ impl Answer {
                 namespace: namespace.clone(),
                 annotation_at: decision.annotated_at.map_or("", decide::AnnotatedAt::word),
             },
-            skipped: skipped(&decision),
+            skipped: skipped(decision),
         };
         let warnings = match review.dry_run {
-            true => spoken::warnings_of_dry_run(&decision, None),
+            true => spoken::warnings_of_dry_run(decision, None),
             false => decision.warnings.iter().map(ToString::to_string).collect(),
         };
         Self {
             warnings,
-            audit: spoken::audit(&decision),
+            audit: spoken::audit(decision),
             owner: owner
                 .as_ref()
                 .map(|owner| format!("{}/{}", owner.kind.to_ascii_lowercase(), owner.name)),
             event: owner
                 .filter(|_| known.is_some())
-                .and_then(|owner| event(&decision, owner, namespace)),
-            labels: spoken::labels(&decision),
+                .and_then(|owner| event(decision, owner, namespace)),
+            labels: spoken::labels(decision),
             outcome: spoken::outcome(decision),
             linkerd: Some(linkerd),
         }
