@@ -2,3 +2,4 @@
 
 pub mod pod;
 pub mod policy;
+pub mod redirect;

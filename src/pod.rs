@@ -81,7 +81,9 @@ impl<'a> Pod<'a> {
 
     /// `metadata.name`, else `metadata.generateName`, else nothing; empty counts as missing.
     pub fn name(&self) -> Option<&'a str> {
-        ["name", "generateName"].into_iter().find_map(|key| text(self.metadata, key).filter(|name| !name.is_empty()))
+        ["name", "generateName"]
+            .into_iter()
+            .find_map(|key| text(self.metadata, key).filter(|name| !name.is_empty()))
     }
 
     /// `metadata.annotations`.
@@ -91,7 +93,9 @@ impl<'a> Pod<'a> {
 
     /// The value of one annotation.
     pub fn annotation(&self, key: &str) -> Option<&'a str> {
-        self.annotations().and_then(|annotations| annotations.get(key)).and_then(Value::as_str)
+        self.annotations()
+            .and_then(|annotations| annotations.get(key))
+            .and_then(Value::as_str)
     }
 
     /// `metadata.labels`.
@@ -121,7 +125,10 @@ impl<'a> Pod<'a> {
 
     /// Init, then application, then ephemeral containers: the order in which Pod Security visits them.
     pub fn all_containers(&self) -> impl Iterator<Item = &'a Value> {
-        [&self.init_containers, &self.containers, &self.ephemeral_containers].into_iter().flatten().copied()
+        [&self.init_containers, &self.containers, &self.ephemeral_containers]
+            .into_iter()
+            .flatten()
+            .copied()
     }
 
     /// Volumes, in order.

@@ -29,7 +29,11 @@ impl FromStr for Release {
     /// Reads `1.33`, `v1.33`, `v1.33.2`, and what managed platforms report, such as `1.33+` or `v1.33.2-gke.100`.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let error = || ReleaseError(text.to_owned());
-        let rest = text.strip_prefix('v').unwrap_or(text).strip_prefix("1.").ok_or_else(error)?;
+        let rest = text
+            .strip_prefix('v')
+            .unwrap_or(text)
+            .strip_prefix("1.")
+            .ok_or_else(error)?;
         let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
         let (minor, tail) = rest.split_at(end);
         if !(tail.is_empty() || tail.starts_with(['.', '+', '-'])) {
