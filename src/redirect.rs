@@ -6,8 +6,12 @@
 //!
 //! This room never touches a rule that is not its own.
 
+pub mod iptables;
+pub mod nft;
 mod ports;
+mod rules;
 mod subnets;
 
 pub use ports::{ParsedPorts, PortError, PortList, PortListError, PortRange};
+pub use rules::{Matches, Redirection, Rule, RuleSet, Target};
 pub use subnets::{Family, Subnet, SubnetError, SubnetList};
