@@ -1,5 +1,7 @@
 //! Outrigger injects the Linkerd proxy into pods and decides, pod by pod, how their traffic reaches it.
 
+#[cfg(feature = "webhook")]
+pub mod cli;
 pub mod pod;
 pub mod policy;
 pub mod redirect;

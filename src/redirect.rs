@@ -2,10 +2,11 @@
 //!
 //! The rules are data. They are rendered for `iptables-restore` and for one native nftables table, and parsed back from
 //! what the kernel shows, so that a second run changes nothing and a check needs no second description. Everything here
-//! is pure but for `apply`, the only module that opens sockets or starts programs.
+//! is pure but for [`apply`], the only module that opens sockets or starts programs.
 //!
 //! This room never touches a rule that is not its own.
 
+pub mod apply;
 pub mod iptables;
 pub mod nft;
 mod ports;

@@ -17,9 +17,10 @@ mod encode;
 mod expression;
 mod netlink;
 mod set;
+mod text;
 
 pub use decode::{DecodeError, Listing};
-pub use encode::{list_chains, list_elements, list_rules, remove, replace};
+pub use encode::{list_chains, remove, replace};
 pub use netlink::{Batch, Message, MessageKind, messages};
 
 use super::rules::RuleSet;

@@ -73,6 +73,12 @@ impl NatTable {
             && self.rules().is_some_and(|shown| shown.redirects_alike(rules))
     }
 
+    /// Whether some incoming connections are redirected: a jump leads to a chain that redirects.
+    pub fn reaches_inbound_chain(&self) -> bool {
+        let redirects = |line: &String| line.contains("-j REDIRECT");
+        !self.lines.inbound.jumps.is_empty() && self.lines.inbound.chain.iter().flatten().any(redirects)
+    }
+
     /// The jumps to a chain of ours to which no unconditional jump leads: what they do not match is not redirected.
     pub fn narrow_jumps(&self) -> impl Iterator<Item = &str> {
         [&self.lines.inbound, &self.lines.outbound]

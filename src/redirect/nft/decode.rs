@@ -1,18 +1,30 @@
 //! Reads the table back from what the kernel lists.
 
-use super::encode::{NEW_CHAIN, NEW_ELEMENTS, NEW_RULE, read_element};
+use super::encode::{NEW_CHAIN, NEW_ELEMENTS, NEW_RULE, list_elements, list_rules, read_element};
 use super::netlink::{MessageKind, attribute, attributes, number, text};
 use super::set::Element;
 use super::{Chain, PRIORITY, TABLE, Table, TableFamily, expression};
 use crate::redirect::rules::{Rule, RuleSet};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What the kernel has listed of our table so far: chains, then rules, then elements of sets.
+/// What the kernel has listed of our table so far.
+///
+/// Begin with [`list_chains`](super::list_chains), then ask what [`Listing::next_requests`] says until it says nothing.
 #[derive(Debug, Default)]
 pub struct Listing {
+    asked: Asked,
     chains: BTreeMap<(TableFamily, String), bool>,
     rules: Vec<(TableFamily, ListedRule)>,
     sets: BTreeMap<String, Vec<Element>>,
+}
+
+/// How far the asking has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Asked {
+    #[default]
+    Chains,
+    Rules,
+    Elements,
 }
 
 #[derive(Debug)]
@@ -69,13 +81,31 @@ impl Listing {
         }
     }
 
+    /// What to ask next, once everything that was asked before has been taken; nothing when the listing is whole.
+    pub fn next_requests(&mut self) -> Vec<Vec<u8>> {
+        match self.asked {
+            Asked::Chains => {
+                self.asked = Asked::Rules;
+                self.families().into_iter().map(list_rules).collect()
+            }
+            Asked::Rules => {
+                self.asked = Asked::Elements;
+                self.sets()
+                    .iter()
+                    .map(|(family, set)| list_elements(*family, set))
+                    .collect()
+            }
+            Asked::Elements => Vec::new(),
+        }
+    }
+
     /// The families in which there is a table of ours.
-    pub fn families(&self) -> BTreeSet<TableFamily> {
+    pub(super) fn families(&self) -> BTreeSet<TableFamily> {
         self.chains.keys().map(|(family, _)| *family).collect()
     }
 
     /// The sets that the listed rules ask, with the family of their table.
-    pub fn sets(&self) -> BTreeSet<(TableFamily, String)> {
+    pub(super) fn sets(&self) -> BTreeSet<(TableFamily, String)> {
         let names = |rule: &ListedRule| -> Vec<String> {
             let data = |item| attribute(item, 2).and_then(|data| text(data, 1)).map(str::to_owned);
             let lookups = attributes(&rule.expressions).filter(|(_, item)| text(item, 1) == Some("lookup"));

@@ -70,12 +70,12 @@ pub fn list_chains() -> Vec<u8> {
 }
 
 /// The request for the rules of our table.
-pub fn list_rules(family: TableFamily) -> Vec<u8> {
+pub(super) fn list_rules(family: TableFamily) -> Vec<u8> {
     dump_request(GET_RULE, family.number(), &named(1))
 }
 
 /// The request for the elements of one set of our table.
-pub fn list_elements(family: TableFamily, set: &str) -> Vec<u8> {
+pub(super) fn list_elements(family: TableFamily, set: &str) -> Vec<u8> {
     dump_request(GET_ELEMENTS, family.number(), &named(1).text(2, set))
 }
 

@@ -150,8 +150,8 @@ pub enum MessageKind<'a> {
     Outcome(i32),
     /// The end of a listing: 0, or the error's number.
     Done(i32),
-    /// The listing is no longer true of one moment and must be asked for again.
-    Interrupted,
+    /// The listing is no longer true of one moment and must be asked for again; whether it ends here.
+    Interrupted(bool),
     /// An object of nftables: the low byte of its type, its family, and its attributes.
     Object(u16, u8, &'a [u8]),
 }
@@ -180,7 +180,7 @@ fn message(bytes: &[u8]) -> Option<Message<'_>> {
     };
     let kind = match kind {
         ERROR => MessageKind::Outcome(outcome()),
-        _ if flags & FLAG_INTERRUPTED != 0 => MessageKind::Interrupted,
+        _ if flags & FLAG_INTERRUPTED != 0 => MessageKind::Interrupted(kind == DONE),
         DONE => MessageKind::Done(outcome()),
         _ if kind >> 8 == SUBSYSTEM => {
             let (family, attributes) = body.split_first_chunk::<FAMILY_HEADER>()?;

@@ -77,6 +77,37 @@ fn tables_that_were_changed_are_told() {
     assert_eq!(listed(&both).table(), Err(DecodeError::Twice));
 }
 
+#[test]
+fn people_read_it_in_the_words_of_nft() {
+    let wanted = Redirection {
+        proxy_gid: Some(7),
+        skip_inbound_ports: PortList::parse("4190,6000-8000").unwrap().list,
+        skip_inbound_subnets: SubnetList::parse("10.1.0.0/16,fd00::/8").unwrap(),
+        new_connections_only: true,
+        ..usual()
+    };
+    assert_eq!(
+        Table::new(&wanted, TableFamily::Inet).to_string(),
+        r#"table inet outrigger {
+  chain prerouting {
+    type nat hook prerouting priority -100; policy accept;
+    tcp dport { 4190, 6000-8000 } return comment "proxy-init/ignore-ports"
+    ip saddr { 10.1.0.0/16 } return comment "proxy-init/ignore-subnets"
+    ip6 saddr { fd00::/8 } return comment "proxy-init/ignore-subnets"
+    meta l4proto tcp tcp flags & (fin | syn | rst | ack) == syn redirect to :4143 comment "proxy-init/redirect-all-incoming-to-proxy-port"
+  }
+  chain output {
+    type nat hook output priority -100; policy accept;
+    meta skuid 2102 return comment "proxy-init/ignore-proxy-user-id"
+    meta skgid 7 return comment "proxy-init/ignore-proxy-group-id"
+    oifname "lo" return comment "proxy-init/ignore-loopback"
+    meta l4proto tcp tcp flags & (fin | syn | rst | ack) == syn redirect to :4140 comment "proxy-init/redirect-all-outgoing-to-proxy-port"
+  }
+}
+"#
+    );
+}
+
 proptest! {
     #[test]
     fn what_is_written_reads_back(redirection in redirections(), inet: bool) {
