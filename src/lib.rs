@@ -2,6 +2,9 @@
 
 #[cfg(feature = "webhook")]
 pub mod cli;
+pub mod config;
+pub mod decide;
+pub mod inject;
 pub mod pod;
 pub mod policy;
 pub mod redirect;

@@ -6,7 +6,7 @@
 pub mod pod_security;
 mod release;
 
-pub use release::Release;
+pub use release::{Release, ReleaseError};
 
 /// One policy's answer on one pod.
 #[derive(Clone, Debug, PartialEq, Eq)]

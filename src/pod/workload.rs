@@ -44,7 +44,7 @@ impl Kind {
 
     /// The kind of `object`, by its `kind` and the group of its `apiVersion`.
     ///
-    /// `extensions` is the group that Deployments, DaemonSets and ReplicaSets had before `apps` (Kubernetes 1.15).
+    /// `extensions` is the group that `Deployment`, `DaemonSet` and `ReplicaSet` had before `apps` (Kubernetes 1.15).
     pub fn of(object: &Value) -> Option<Self> {
         let version = object.get("apiVersion").and_then(Value::as_str)?;
         let group = version.split_once('/').map_or("", |(group, _)| group);

@@ -39,7 +39,7 @@ impl FromStr for Release {
         if !(tail.is_empty() || tail.starts_with(['.', '+', '-'])) {
             return Err(error());
         }
-        minor.parse().map(Self).map_err(|_| error())
+        minor.parse().map(Self).ok().ok_or_else(error)
     }
 }
 

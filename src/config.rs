@@ -1,0 +1,22 @@
+//! Configuration: the installation's values document and trust anchors, overridden by the annotations of a namespace
+//! and of a pod.
+//!
+//! [`Installation`] is what changes seldom, read and prepared once; [`Config`] is what applies to one pod, each field
+//! with its origin. This room is pure: the bytes of the documents are handed in.
+
+pub mod annotation;
+pub mod values;
+
+mod additional_env;
+mod effective;
+mod grammar;
+mod installation;
+pub(crate) mod opaque_ports;
+mod overrides;
+mod quantity;
+
+pub use annotation::Origin;
+pub use effective::{Config, Layers, Overridden, Problem};
+pub(crate) use installation::hex;
+pub use installation::{ConfigError, Installation};
+pub use quantity::Quantity;

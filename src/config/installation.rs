@@ -1,0 +1,243 @@
+//! What is the same for every pod: the values document and the trust anchors.
+
+use super::values::Values;
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
+use std::sync::LazyLock;
+
+/// A Linkerd installation's configuration, read and prepared once.
+#[derive(Clone, Debug)]
+pub struct Installation {
+    /// The values document.
+    pub values: Values,
+    /// Namespace of the control plane.
+    pub control_plane_namespace: String,
+    /// The trust anchors (PEM) as the proxy reads them: without white space around them, one final newline.
+    pub trust_anchors: String,
+    /// Lower-case hex SHA-256 of the trust anchors as they were given.
+    pub trust_root_sha256: String,
+    /// The document as it was merged, for the origin of a field.
+    document: Value,
+}
+
+/// Why a configuration cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// The text is no YAML.
+    #[error("values document: {0}")]
+    Syntax(String),
+    /// The document is no mapping.
+    #[error("values document: expected a mapping of keys, found {0}")]
+    NoMapping(&'static str),
+    /// A key has a value of the wrong type.
+    #[error("values document: {key}: {message}")]
+    Type {
+        /// The key, dotted.
+        key: String,
+        /// What was expected and what was found.
+        message: String,
+    },
+    /// Nothing says which version to run.
+    #[error(
+        "values document: linkerdVersion and proxy.image.version are both missing: one of them must name the proxy's version"
+    )]
+    NoVersion,
+    /// There are no trust anchors.
+    #[error(
+        "Please provide the identity trust anchors: neither the file of trust anchors nor identityTrustAnchorsPEM holds any"
+    )]
+    NoTrustAnchors,
+    /// A CIDR cannot be read.
+    #[error(
+        "cannot parse destination get networks: invalid CIDR address: {0} (in clusterNetworks of the values document)"
+    )]
+    Network(String),
+}
+
+impl Installation {
+    /// Reads values documents, YAML or JSON, later ones over earlier ones, and trust anchors in PEM.
+    ///
+    /// Missing keys and nulls take the chart's defaults. Trust anchors of their own win over those of the document, as
+    /// the mounted ConfigMap `linkerd-identity-trust-roots` does in Linkerd.
+    pub fn parse(documents: &[&str], trust_anchors: Option<&str>, namespace: &str) -> Result<Self, ConfigError> {
+        let mut merged = Value::Object(Map::new());
+        for document in documents {
+            merge(&mut merged, read(document)?);
+        }
+        Self::from_document(merged, trust_anchors, namespace)
+    }
+
+    /// As [`Installation::parse`], for a document that is read already.
+    pub fn from_document(mut document: Value, anchors: Option<&str>, namespace: &str) -> Result<Self, ConfigError> {
+        strip_nulls(&mut document);
+        coerce(&mut document, &SHAPE);
+        let values = typed(&document)?;
+        let anchors = anchors.unwrap_or(&values.identity_trust_anchors_pem);
+        Ok(Self {
+            control_plane_namespace: namespace.to_owned(),
+            trust_anchors: format!("{}\n", anchors.trim()),
+            trust_root_sha256: hex(&Sha256::digest(anchors.as_bytes())),
+            document,
+            values,
+        })
+    }
+
+    /// Checks what an injected pod cannot do without. Annotations cannot mend any of it but the version.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        if self.values.proxy_version().is_empty() {
+            return Err(ConfigError::NoVersion);
+        }
+        if self.trust_anchors.trim().is_empty() {
+            return Err(ConfigError::NoTrustAnchors);
+        }
+        let networks = self.values.cluster_networks.trim_matches(',');
+        match networks
+            .split(',')
+            .find(|network| network.parse::<ipnet::IpNet>().is_err())
+        {
+            Some(network) => Err(ConfigError::Network(network.to_owned())),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether the document itself has `key`, dotted; where not, the chart's default applies.
+    pub fn has(&self, key: &str) -> bool {
+        key.split('.')
+            .try_fold(&self.document, |node, part| node.get(part))
+            .is_some()
+    }
+}
+
+fn read(document: &str) -> Result<Value, ConfigError> {
+    let options = serde_saphyr::options! { legacy_octal_numbers: true };
+    let value = serde_saphyr::from_str_with_options(document, options);
+    match value.map_err(|error| ConfigError::Syntax(error.to_string()))? {
+        Value::Null => Ok(Value::Object(Map::new())),
+        Value::Object(map) => Ok(Value::Object(map)),
+        Value::Array(_) => Err(ConfigError::NoMapping("a list")),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => Err(ConfigError::NoMapping("a scalar")),
+    }
+}
+
+/// Lays `over` over `base`: mappings are merged, everything else is replaced, as Helm merges values files.
+fn merge(base: &mut Value, over: Value) {
+    match (base, over) {
+        (Value::Object(base), Value::Object(over)) => {
+            for (key, value) in over {
+                merge(base.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (base, over) => *base = over,
+    }
+}
+
+fn strip_nulls(value: &mut Value) {
+    if let Value::Object(map) = value {
+        map.retain(|_, value| !value.is_null());
+        map.values_mut().for_each(strip_nulls);
+    }
+}
+
+/// The document that holds every key with a value of its type.
+static SHAPE: LazyLock<Value> = LazyLock::new(|| serde_json::to_value(Values::default()).unwrap_or_default());
+
+/// Rewrites scalars as the type that `shape` has in their place: `version: 2.14` is a text, `uid: "2102"` a number.
+/// What cannot be rewritten stays, for the decoder to refuse.
+fn coerce(value: &mut Value, shape: &Value) {
+    match (&mut *value, shape) {
+        (Value::Object(map), Value::Object(shape)) => {
+            for (key, value) in map {
+                if let Some(shape) = shape.get(key) {
+                    coerce(value, shape);
+                }
+            }
+        }
+        (Value::Number(_) | Value::Bool(_), Value::String(_)) => *value = Value::String(value.to_string()),
+        (Value::String(text), Value::Number(_) | Value::Bool(_)) => {
+            if let Ok(scalar @ (Value::Number(_) | Value::Bool(_))) = serde_json::from_str(text) {
+                *value = scalar;
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Decodes the document key by key, so that an error can name its key.
+fn typed(document: &Value) -> Result<Values, ConfigError> {
+    serde_path_to_error::deserialize(document).map_err(|error| ConfigError::Type {
+        key: error.path().to_string(),
+        message: error.inner().to_string(),
+    })
+}
+
+/// Bytes as lower-case hex digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    const DIGITS: [char; 16] = [
+        '0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f',
+    ];
+    let digit = |nibble: u8| DIGITS.get(usize::from(nibble)).copied().unwrap_or('0');
+    bytes
+        .iter()
+        .flat_map(|byte| [digit(byte >> 4), digit(byte & 0xf)])
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(document: &str) -> Result<Installation, ConfigError> {
+        Installation::parse(&[document], Some("anchors"), "linkerd")
+    }
+
+    #[test]
+    fn missing_keys_and_nulls_take_the_defaults_of_the_chart() {
+        let installation = parse("linkerdVersion: v1\nproxy: {resources: null, ports: {admin: 1234}}\n").unwrap();
+        let mut expected = Values {
+            linkerd_version: "v1".to_owned(),
+            ..Values::default()
+        };
+        expected.proxy.ports.admin = 1234;
+        assert_eq!(installation.values, expected);
+        assert!(installation.has("proxy.ports.admin"));
+        assert!(!installation.has("proxy.ports.inbound"));
+        assert!(!installation.has("proxy.resources"));
+    }
+
+    #[test]
+    fn scalars_are_read_as_the_key_needs_them() {
+        let installation = parse("linkerdVersion: 2.14\nproxy: {uid: '2103',  await: 'false'}").unwrap();
+        assert_eq!(installation.values.linkerd_version, "2.14");
+        assert_eq!(installation.values.proxy.uid, 2103);
+        assert!(!installation.values.proxy.r#await);
+    }
+
+    #[test]
+    fn a_wrong_type_names_its_key() {
+        let message = parse("proxy: {uid: [1]}").unwrap_err().to_string();
+        assert!(message.contains("proxy.uid"), "{message}");
+        assert_eq!(parse("- 1").unwrap_err(), ConfigError::NoMapping("a list"));
+        assert!(matches!(parse("a: {").unwrap_err(), ConfigError::Syntax(_)));
+        assert!(matches!(
+            parse("outrigger: {onRefusd: skip}").unwrap_err(),
+            ConfigError::Type { .. }
+        ));
+    }
+
+    #[test]
+    fn later_documents_lie_over_earlier_ones() {
+        let documents = ["proxy: {uid: 1, gid: 2}", "proxy: {uid: 3}"];
+        let proxy = Installation::parse(&documents, None, "linkerd").unwrap().values.proxy;
+        assert_eq!((proxy.uid, proxy.gid), (3, 2));
+    }
+
+    #[test]
+    fn what_cannot_be_defaulted_is_asked_for() {
+        assert_eq!(parse("").unwrap().check(), Err(ConfigError::NoVersion));
+        let without_anchors = Installation::parse(&["linkerdVersion: v1"], Some("\n"), "linkerd").unwrap();
+        assert_eq!(without_anchors.check(), Err(ConfigError::NoTrustAnchors));
+        let networks = parse("linkerdVersion: v1\nclusterNetworks: 10.0.0.0/8,bad").unwrap();
+        assert_eq!(networks.check(), Err(ConfigError::Network("bad".to_owned())));
+    }
+}

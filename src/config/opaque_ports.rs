@@ -1,0 +1,109 @@
+//! Lists of opaque ports: ports whose protocol the proxy does not detect.
+
+use crate::pod::{Pod, integer, list, text};
+use serde_json::Value;
+
+/// Reads a list for `pod`: numbers, ranges, and names of its container ports. Returns it in Linkerd's normal form,
+/// and the items that are none of these.
+pub(crate) fn parse(list: &str, pod: &Pod<'_>) -> (String, Vec<String>) {
+    let mut ports = Vec::new();
+    let mut junk = Vec::new();
+    let items = list.strip_suffix(',').unwrap_or(list);
+    for item in items.split(',').map(str::trim).filter(|_| !items.is_empty()) {
+        match named(item, pod).or_else(|| range(item)) {
+            Some((first, last)) if first == last => ports.push(first.to_string()),
+            Some((first, last)) => ports.push(format!("{first}-{last}")),
+            None => junk.push(item.to_owned()),
+        }
+    }
+    (ports.join(","), junk)
+}
+
+/// The container ports of `pod` that the default `list` names, in the pod's order, repeats kept.
+pub(crate) fn of_pod(list: &str, pod: &Pod<'_>) -> String {
+    let opaque = ranges(list);
+    let ports = container_ports(pod).filter_map(|port| integer(port, "containerPort"));
+    join(ports.filter(|&port| contains(&opaque, port)))
+}
+
+/// The ports of `service` whose target the default `list` names. A named target never matches: it may mean another
+/// number in every pod.
+pub(crate) fn of_service(default: &str, service: &Value) -> String {
+    let opaque = ranges(default);
+    let ports = service.get("spec").into_iter().flat_map(|spec| list(spec, "ports"));
+    let matching = ports.filter_map(|port| {
+        let number = integer(port, "port")?;
+        let target = match port.get("targetPort") {
+            None | Some(Value::Null) => number,
+            Some(target) => target
+                .as_i64()
+                .filter(|&target| target != 0)
+                .or_else(|| target.is_number().then_some(number))?,
+        };
+        contains(&opaque, target).then_some(number)
+    });
+    join(matching)
+}
+
+/// Every port of init and application containers.
+fn container_ports<'a>(pod: &Pod<'a>) -> impl Iterator<Item = &'a Value> {
+    let containers: Vec<_> = pod.init_containers().iter().chain(pod.containers()).copied().collect();
+    containers.into_iter().flat_map(|container| list(container, "ports"))
+}
+
+fn named(item: &str, pod: &Pod<'_>) -> Option<(u16, u16)> {
+    let port = container_ports(pod).find(|port| !item.is_empty() && text(port, "name") == Some(item))?;
+    let number = u16::try_from(integer(port, "containerPort")?).ok()?;
+    Some((number, number))
+}
+
+fn range(item: &str) -> Option<(u16, u16)> {
+    let (first, last) = item.split_once('-').unwrap_or((item, item));
+    let (first, last) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+    (first <= last).then_some((first, last))
+}
+
+fn ranges(list: &str) -> Vec<(u16, u16)> {
+    list.split(',').filter_map(|item| range(item.trim())).collect()
+}
+
+fn contains(ranges: &[(u16, u16)], port: i64) -> bool {
+    ranges
+        .iter()
+        .any(|&(first, last)| (i64::from(first)..=i64::from(last)).contains(&port))
+}
+
+fn join(ports: impl Iterator<Item = i64>) -> String {
+    ports.map(|port| port.to_string()).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn names_numbers_and_ranges_are_normalised() {
+        let pod = json!({"spec": {"containers": [{"ports": [{"name": "mysql", "containerPort": 3306}]}]}});
+        let (ports, junk) = parse("mysql, 9000-9002,bad,70000,10-5,+80,", &Pod::new(&pod));
+        assert_eq!(ports, "3306,9000-9002,80");
+        assert_eq!(junk, ["bad", "70000", "10-5"]);
+        assert_eq!(parse("", &Pod::new(&pod)), (String::new(), vec![]));
+    }
+
+    #[test]
+    fn default_lists_may_hold_ranges() {
+        let pod = json!({"spec": {"containers": [{"ports": [{"containerPort": 3306}, {"containerPort": 80}, {"containerPort": 3306}]}]}});
+        assert_eq!(of_pod("3000-3310, 5432", &Pod::new(&pod)), "3306,3306");
+    }
+
+    #[test]
+    fn services_match_by_numeric_target() {
+        let ports = json!([
+            {"port": 3306}, {"port": 80, "targetPort": 5432}, {"port": 25, "targetPort": "smtp"},
+            {"port": 587, "targetPort": 0}, {"port": 3306, "targetPort": 8080}
+        ]);
+        let service = json!({"spec": {"ports": ports}});
+        assert_eq!(of_service("25,587,3306,5432", &service), "3306,80,587");
+    }
+}

@@ -1,0 +1,180 @@
+//! The decision: whether a pod is injected, and how its traffic is redirected.
+//!
+//! [`decide`] is total and pure: it looks at the pod, its namespace, the configuration and a snapshot of cluster facts,
+//! and always answers, with a trace of every fact that it looked at, in order. It asks `inject` for the shape of each
+//! candidate, because a policy can only judge containers that exist, and `policy` for the verdict on it.
+//!
+//! The steps: is the pod ours already, may it be injected ([`eligibility`]), what was asked for ([`asked`]), where is
+//! the CNI plugin ([`coverage`]), which candidate is admitted, and which of those is best ([`choice`]).
+
+pub mod asked;
+pub mod coverage;
+pub mod eligibility;
+pub mod placement;
+
+mod choice;
+mod outcome;
+mod ranking;
+mod reason;
+
+pub use coverage::Coverage;
+pub use eligibility::{AnnotatedAt, SkipReason};
+pub use outcome::{Decision, Opinion, Outcome, Warning};
+pub use reason::{DenyReason, InjectReason};
+
+use crate::config::{Config, ConfigError, Installation, Layers};
+use crate::inject::{Metadata, Owner, opaque_ports};
+use crate::pod::Pod;
+use crate::pod::workload::Kind;
+use crate::policy::pod_security::{Configuration, Server};
+use serde_json::{Map, Value};
+
+/// The namespace of a pod.
+#[derive(Clone, Copy, Debug)]
+pub struct Namespace<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its `metadata.labels`.
+    pub labels: Option<&'a Map<String, Value>>,
+    /// Its `metadata.annotations`.
+    pub annotations: Option<&'a Map<String, Value>>,
+}
+
+/// What is known about the cluster.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts<'a> {
+    /// The API server that will judge the pod.
+    pub server: Server,
+    /// What Pod Security does where no label says so.
+    pub pod_security: &'a Configuration,
+    /// Where the CNI plugin is, among the nodes that the pod can land on.
+    pub coverage: &'a Coverage,
+    /// Whether the CNI plugin on the nodes is Linkerd's, which ignores `linkerd.io/setup-iptables: "false"`.
+    pub foreign_plugin: bool,
+    /// Whether the facts may be out of date.
+    pub stale: bool,
+}
+
+/// Everything that a decision depends on.
+#[derive(Clone, Copy, Debug)]
+pub struct Inputs<'a> {
+    /// The pod, or the template that pods are made from.
+    pub pod: &'a Value,
+    /// The pod's namespace.
+    pub namespace: Namespace<'a>,
+    /// What the pod belongs to.
+    pub owner: Option<&'a Owner>,
+    /// The name of the user who creates the pod.
+    pub requester: &'a str,
+    /// The configuration, or why there is none: that keeps only pods out that would be injected.
+    pub installation: Result<&'a Installation, &'a ConfigError>,
+    /// What is known about the cluster.
+    pub facts: Facts<'a>,
+}
+
+/// Decides what becomes of one pod.
+pub fn decide(inputs: &Inputs<'_>) -> Decision {
+    let pod = Pod::new(inputs.pod);
+    let mut decision = Decision::default();
+    let eligibility = eligibility::judge(&pod, &inputs.namespace, inputs.installation.ok(), &mut decision.trace);
+    decision.annotated_at = eligibility.annotated_at;
+    if !eligibility.reasons.is_empty() {
+        return skip(decision, inputs, eligibility.reasons);
+    }
+    if eligibility::proxy_without_image(&pod) {
+        return decision.deny(DenyReason::BrokenProxy);
+    }
+    let installation = match usable(inputs) {
+        Ok(installation) => installation,
+        Err(reason) => return decision.deny(reason),
+    };
+    let config = effective(inputs, installation, &pod, &mut decision);
+    if let Some(problem) = config.fatal_problem() {
+        return decision.deny(DenyReason::Value(problem.to_string()));
+    }
+    if let Some(problem) = config.problems.first().filter(|_| config.values.outrigger.strict) {
+        return decision.deny(DenyReason::Value(problem.to_string()));
+    }
+    let asked = match asked::read(&pod, &inputs.namespace, &mut decision.trace) {
+        Ok(asked) => asked,
+        Err(value) => return decision.deny(DenyReason::UnknownRedirection(value)),
+    };
+    let metadata = Metadata::injected(installation, &config, inputs.owner, inputs.namespace.name);
+    choice::Choice {
+        inputs,
+        installation,
+        config: &config,
+        pod: &pod,
+    }
+    .make(decision, asked, metadata)
+}
+
+/// A service, or anything else that never gets a proxy: only its opaque ports are of interest.
+pub fn annotate(kind: Kind, object: &Value, inputs: &Inputs<'_>) -> Decision {
+    let mut decision = Decision::default();
+    if let Ok(installation) = inputs.installation {
+        let default = &installation.values.proxy.opaque_ports;
+        decision.patch = opaque_ports::patch(kind, object, inputs.namespace.annotations, default);
+    }
+    decision.skip(vec![SkipReason::UnsupportedResource])
+}
+
+/// The configuration, where injection can use it.
+fn usable<'a>(inputs: &Inputs<'a>) -> Result<&'a Installation, DenyReason> {
+    let unusable = |error: &ConfigError| DenyReason::Configuration(error.to_string());
+    let installation = inputs.installation.map_err(unusable)?;
+    installation.check().map_err(|error| unusable(&error))?;
+    Ok(installation)
+}
+
+/// The pod's configuration, with a warning for each value that was not taken.
+fn effective(inputs: &Inputs<'_>, installation: &Installation, pod: &Pod<'_>, decision: &mut Decision) -> Config {
+    let layers = Layers {
+        namespace: inputs.namespace.annotations,
+        pod,
+        workload: None,
+    };
+    let mut config = Config::effective(installation, &layers);
+    for field in &config.overridden {
+        decision.trace.push(format!(
+            "{} is set by {} {}",
+            field.values_key, field.origin, field.annotation
+        ));
+    }
+    for problem in &config.problems {
+        decision.warn("ignored_value", problem.to_string());
+    }
+    // The sidecar containers of Kubernetes are on by default from 1.29; an older server drops their restartPolicy.
+    if config.values.proxy.native_sidecar && inputs.facts.server.release.0 < NATIVE_SIDECARS {
+        config.values.proxy.native_sidecar = false;
+        let release = inputs.facts.server.release;
+        decision.trace.push(format!(
+            "Kubernetes {release} has no native sidecars: the proxy is an ordinary container"
+        ));
+        if inputs
+            .owner
+            .is_some_and(|owner| matches!(owner.kind, Some(Kind::Job | Kind::CronJob)))
+        {
+            decision.warn(
+                "job_will_not_finish",
+                format!("Kubernetes {release} has no native sidecars"),
+            );
+        }
+    }
+    config
+}
+
+/// The first release with native sidecars on by default, 1.29.
+const NATIVE_SIDECARS: u32 = 29;
+
+/// A pod that is left alone still gets the list of its opaque ports.
+fn skip(mut decision: Decision, inputs: &Inputs<'_>, reasons: Vec<SkipReason>) -> Decision {
+    if let Ok(installation) = inputs.installation {
+        let default = &installation.values.proxy.opaque_ports;
+        decision.patch = opaque_ports::patch(Kind::Pod, inputs.pod, inputs.namespace.annotations, default);
+    }
+    decision.skip(reasons)
+}
+
+#[cfg(test)]
+mod tests;

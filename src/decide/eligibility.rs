@@ -1,0 +1,293 @@
+//! Whether a pod may be injected at all: Linkerd's rules and words, and what those forget.
+
+use super::Namespace;
+use crate::config::Installation;
+use crate::config::annotation::{CNI_RESOURCE, CONTROL_PLANE_COMPONENT, INJECT, MIRROR_POD};
+use crate::inject::{NETWORK_VALIDATOR, PROXY, PROXY_INIT};
+use crate::pod::{Pod, boolean, container_name, list, text};
+use serde_json::{Map, Value};
+use std::fmt;
+
+/// Why a pod is left alone. The first group are Linkerd's reasons, in its order and words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum SkipReason {
+    /// `hostNetwork: true`: the rules would be the node's.
+    HostNetworkEnabled,
+    /// The pod has a proxy.
+    SidecarAlreadyExists,
+    /// The object has no pod template.
+    UnsupportedResource,
+    /// The namespace's `linkerd.io/inject` is no word of its.
+    InvalidInjectAnnotationAtNamespace,
+    /// The pod's `linkerd.io/inject` is no word of its.
+    InvalidInjectAnnotationAtWorkload,
+    /// The pod says `disabled` where the namespace says otherwise.
+    InjectionDisableAnnotationPresent,
+    /// Nobody asks for injection.
+    InjectionEnableAnnotationAbsent,
+    /// The proxy would have no token.
+    AutomountDisabled,
+    /// The pod is for Windows nodes, where the proxy does not run.
+    WindowsPod,
+    /// The pod is the API server's copy of a static pod, which the kubelet runs as its file says.
+    MirrorPod,
+    /// The pod's runtime takes neither `NET_ADMIN` nor a CNI plugin.
+    UnsupportedRuntime,
+    /// The pod is in `kube-system`.
+    SystemNamespace,
+    /// The node cannot do without the pod.
+    NodeCriticalPod,
+    /// The pod is part of Linkerd's control plane or of the CNI plugin.
+    ControlPlanePod,
+    /// No redirection fits, and the operator wants such pods admitted without a proxy.
+    NoRedirectionAdmitted,
+}
+
+impl SkipReason {
+    /// A stable snake-case word.
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::HostNetworkEnabled => "host_network_enabled",
+            Self::SidecarAlreadyExists => "sidecar_already_exists",
+            Self::UnsupportedResource => "unsupported_resource",
+            Self::InvalidInjectAnnotationAtNamespace => "invalid_inject_annotation_at_ns",
+            Self::InvalidInjectAnnotationAtWorkload => "invalid_inject_annotation_at_workload",
+            Self::InjectionDisableAnnotationPresent => "injection_disable_annotation_present",
+            Self::InjectionEnableAnnotationAbsent => "injection_enable_annotation_absent",
+            Self::AutomountDisabled => "disabled_automount_service_account_token_account",
+            Self::WindowsPod => "windows_pod",
+            Self::MirrorPod => "mirror_pod",
+            Self::UnsupportedRuntime => "unsupported_runtime",
+            Self::SystemNamespace => "system_namespace",
+            Self::NodeCriticalPod => "node_critical_pod",
+            Self::ControlPlanePod => "control_plane_pod",
+            Self::NoRedirectionAdmitted => "no_redirection_admitted",
+        }
+    }
+}
+
+impl fmt::Display for SkipReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::HostNetworkEnabled => "hostNetwork is enabled",
+            Self::SidecarAlreadyExists => "pod has a sidecar injected already",
+            Self::UnsupportedResource => "this resource kind is unsupported",
+            Self::InvalidInjectAnnotationAtNamespace => {
+                "invalid value for annotation \"linkerd.io/inject\" at namespace"
+            }
+            Self::InvalidInjectAnnotationAtWorkload => "invalid value for annotation \"linkerd.io/inject\" at workload",
+            Self::InjectionDisableAnnotationPresent => "pod has the annotation \"linkerd.io/inject:disabled\"",
+            Self::InjectionEnableAnnotationAbsent => {
+                "neither the namespace nor the pod have the annotation \"linkerd.io/inject:enabled\""
+            }
+            Self::AutomountDisabled => {
+                "automountServiceAccountToken set to \"false\", with Values.identity.serviceAccountTokenProjection set to \"false\""
+            }
+            Self::WindowsPod => "the pod is for Windows nodes, where the proxy does not run",
+            Self::MirrorPod => "the pod mirrors a static pod, which the kubelet runs as its file says",
+            Self::UnsupportedRuntime => "the pod runs on Fargate, which takes neither NET_ADMIN nor a CNI plugin",
+            Self::SystemNamespace => "pods of kube-system are left alone",
+            Self::NodeCriticalPod => "pods of priority class system-node-critical are left alone",
+            Self::ControlPlanePod => "pods of Linkerd's control plane and of its CNI plugin are left alone",
+            Self::NoRedirectionAdmitted => "no way to redirect the pod's traffic is left, and onRefused is skip",
+        })
+    }
+}
+
+/// Where `linkerd.io/inject` decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AnnotatedAt {
+    /// At the namespace.
+    Namespace,
+    /// At the pod.
+    Workload,
+}
+
+impl AnnotatedAt {
+    /// The word in metrics.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Namespace => "namespace",
+            Self::Workload => "workload",
+        }
+    }
+}
+
+/// Whether a pod may be injected.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Eligibility {
+    /// Why not; empty where it may.
+    pub reasons: Vec<SkipReason>,
+    /// Where `linkerd.io/inject` decided.
+    pub annotated_at: Option<AnnotatedAt>,
+}
+
+/// Judges `pod`. Every reason is found, not only the first.
+pub fn judge(
+    pod: &Pod<'_>,
+    namespace: &Namespace<'_>,
+    installation: Option<&Installation>,
+    trace: &mut Vec<String>,
+) -> Eligibility {
+    let (asked, annotated_at) = asked_for(pod, namespace, trace);
+    let projection = installation.is_none_or(|it| it.values.identity.service_account_token_projection);
+    let critical = text(pod.spec(), "priorityClassName") == Some("system-node-critical");
+    let control_plane = [CONTROL_PLANE_COMPONENT, CNI_RESOURCE]
+        .into_iter()
+        .any(|label| pod.label(label).is_some());
+    let found = [
+        (pod.host_network(), SkipReason::HostNetworkEnabled),
+        (has_sidecar(pod), SkipReason::SidecarAlreadyExists),
+        (
+            asked.is_err(),
+            asked.err().unwrap_or(SkipReason::InjectionEnableAnnotationAbsent),
+        ),
+        (!projection && !has_api_token(pod), SkipReason::AutomountDisabled),
+        (is_windows(pod), SkipReason::WindowsPod),
+        (pod.annotation(MIRROR_POD).is_some(), SkipReason::MirrorPod),
+        (is_fargate(pod), SkipReason::UnsupportedRuntime),
+        (namespace.name == "kube-system", SkipReason::SystemNamespace),
+        (critical, SkipReason::NodeCriticalPod),
+        (control_plane, SkipReason::ControlPlanePod),
+    ];
+    let reasons = found
+        .into_iter()
+        .filter_map(|(applies, reason)| applies.then_some(reason))
+        .collect();
+    Eligibility { reasons, annotated_at }
+}
+
+/// Whether the pod's `linkerd-proxy` lacks an image: it would block injection and never run.
+pub fn proxy_without_image(pod: &Pod<'_>) -> bool {
+    let mut containers = pod.init_containers().iter().chain(pod.containers());
+    containers.any(|container| container_name(container) == PROXY && lacks_image(container))
+}
+
+fn lacks_image(container: &Value) -> bool {
+    text(container, "image").is_none_or(str::is_empty)
+}
+
+/// What `linkerd.io/inject` says, as annotation or else as label, at the pod and at the namespace.
+fn asked_for(
+    pod: &Pod<'_>,
+    namespace: &Namespace<'_>,
+    trace: &mut Vec<String>,
+) -> (Result<(), SkipReason>, Option<AnnotatedAt>) {
+    let at_pod = word(pod.annotations(), pod.labels());
+    let at_namespace = word(namespace.annotations, namespace.labels);
+    let say = |place: &str, value: Option<(&str, &str)>| match value {
+        Some((value, source)) => format!("{place} has {source} linkerd.io/inject={value}"),
+        None => format!("{place} has no linkerd.io/inject"),
+    };
+    trace.push(say(&format!("namespace {}", namespace.name), at_namespace));
+    trace.push(say("pod", at_pod));
+    let (at_pod, at_namespace) = (at_pod.map(|(value, _)| value), at_namespace.map(|(value, _)| value));
+    let valid = |value: Option<&str>| value.is_none_or(|value| ["enabled", "disabled", "ingress"].contains(&value));
+    let enables = |value: Option<&str>| value.is_some_and(|value| ["enabled", "ingress"].contains(&value));
+    if !valid(at_namespace) {
+        return (Err(SkipReason::InvalidInjectAnnotationAtNamespace), None);
+    }
+    if !valid(at_pod) {
+        return (Err(SkipReason::InvalidInjectAnnotationAtWorkload), None);
+    }
+    match (enables(at_namespace), at_pod) {
+        (true, Some("disabled")) => (
+            Err(SkipReason::InjectionDisableAnnotationPresent),
+            Some(AnnotatedAt::Workload),
+        ),
+        (true, _) => (Ok(()), Some(AnnotatedAt::Namespace)),
+        (false, value) if enables(value) => (Ok(()), Some(AnnotatedAt::Workload)),
+        (false, _) => (Err(SkipReason::InjectionEnableAnnotationAbsent), None),
+    }
+}
+
+/// The value of `linkerd.io/inject`, and whether it is an annotation or a label. Empty counts as absent.
+fn word<'a>(
+    annotations: Option<&'a Map<String, Value>>,
+    labels: Option<&'a Map<String, Value>>,
+) -> Option<(&'a str, &'static str)> {
+    let of = |entries: Option<&'a Map<String, Value>>| {
+        entries
+            .and_then(|entries| entries.get(INJECT))
+            .and_then(Value::as_str)
+            .filter(|value| !value.is_empty())
+    };
+    of(annotations)
+        .map(|value| (value, "annotation"))
+        .or_else(|| of(labels).map(|value| (value, "label")))
+}
+
+/// A proxy of Linkerd's, whatever its registry, or of Istio's; or what an earlier injection left.
+fn has_sidecar(pod: &Pod<'_>) -> bool {
+    let proxy = |container: &Value| {
+        [PROXY, "istio-proxy"].contains(&container_name(container)) && !lacks_image(container)
+            || has_image(container, &["linkerd/proxy", "istio-release/proxyv2"])
+    };
+    let init = |container: &Value| {
+        [PROXY_INIT, NETWORK_VALIDATOR, "istio-init"].contains(&container_name(container))
+            || has_image(container, &["linkerd/proxy-init", "istio-release/proxy_init"])
+    };
+    let mut containers = pod.init_containers().iter().chain(pod.containers());
+    containers.any(|container| proxy(container)) || pod.init_containers().iter().any(|container| init(container))
+}
+
+/// Whether the container's image is one of `repositories`, in any registry.
+fn has_image(container: &Value, repositories: &[&str]) -> bool {
+    let image = text(container, "image").unwrap_or_default();
+    let name = image.split('@').next().unwrap_or_default();
+    let repository = match name.rsplit_once(':') {
+        // A colon before the last slash belongs to the registry's port.
+        Some((repository, tag)) if !tag.contains('/') => repository,
+        _ => name,
+    };
+    repositories.iter().any(|known| {
+        repository
+            .strip_suffix(known)
+            .is_some_and(|registry| registry.ends_with('/'))
+    })
+}
+
+/// Whether the first container has the API token, which the proxy shares where it has no token of its own.
+fn has_api_token(pod: &Pod<'_>) -> bool {
+    const PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+    let mounted = pod
+        .containers()
+        .first()
+        .is_some_and(|container| list(container, "volumeMounts").any(|mount| text(mount, "mountPath") == Some(PATH)));
+    boolean(pod.spec(), "automountServiceAccountToken") != Some(false) && mounted
+}
+
+/// Whether the pod can only run on Windows: by `os`, by node selector, or because every affinity term asks for it.
+fn is_windows(pod: &Pod<'_>) -> bool {
+    const LABELS: [&str; 2] = ["kubernetes.io/os", "beta.kubernetes.io/os"];
+    let spec = pod.spec();
+    if spec.pointer("/os/name").and_then(Value::as_str) == Some("windows") {
+        return true;
+    }
+    let selector = spec.get("nodeSelector");
+    if LABELS
+        .into_iter()
+        .any(|label| selector.and_then(|it| text(it, label)) == Some("windows"))
+    {
+        return true;
+    }
+    let required = spec.pointer("/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution");
+    let terms: Vec<_> = required
+        .into_iter()
+        .flat_map(|required| list(required, "nodeSelectorTerms"))
+        .collect();
+    let asks = |expression: &Value| {
+        LABELS.contains(&text(expression, "key").unwrap_or_default())
+            && text(expression, "operator") == Some("In")
+            && list(expression, "values").count() > 0
+            && list(expression, "values").all(|value| value.as_str() == Some("windows"))
+    };
+    !terms.is_empty() && terms.iter().all(|term| list(term, "matchExpressions").any(asks))
+}
+
+/// AWS Fargate: its own webhook labels the pods and names the scheduler.
+fn is_fargate(pod: &Pod<'_>) -> bool {
+    pod.label("eks.amazonaws.com/fargate-profile").is_some()
+        || text(pod.spec(), "schedulerName") == Some("fargate-scheduler")
+}

@@ -1,0 +1,144 @@
+//! The decision as a value: outcome, verdicts, warnings, trace and patch.
+
+use super::eligibility::{AnnotatedAt, SkipReason};
+use super::reason::{DenyReason, InjectReason};
+use crate::inject::Redirection;
+use crate::inject::patch::Operation;
+use crate::policy::Verdict;
+use std::fmt;
+
+/// What becomes of the pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It gets the proxy.
+    Inject {
+        /// How its traffic reaches the proxy.
+        redirection: Redirection,
+        /// Why that way.
+        reason: InjectReason,
+    },
+    /// It is admitted as it is, for the first of these reasons; the list is never empty.
+    Skip(Vec<SkipReason>),
+    /// It is refused.
+    Deny(DenyReason),
+}
+
+/// One policy's verdict on one candidate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Opinion {
+    /// The policy's kind, `pod-security`.
+    pub by: &'static str,
+    /// Which policy, such as `baseline:latest`.
+    pub policy: String,
+    /// What exempts the pod: `namespace`, `user` or `runtimeClass`.
+    pub exempt: Option<&'static str>,
+    /// The candidate; nothing for the pod as it came.
+    pub candidate: Option<Redirection>,
+    /// The verdict.
+    pub verdict: Verdict,
+}
+
+/// Something that its author should know, though the pod is not refused for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Warning {
+    /// A stable word.
+    pub code: &'static str,
+    /// What and where.
+    pub text: String,
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.code, self.text)
+    }
+}
+
+/// A decision with everything that led to it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decision {
+    /// What becomes of the pod.
+    pub outcome: Outcome,
+    /// Where `linkerd.io/inject` decided.
+    pub annotated_at: Option<AnnotatedAt>,
+    /// What the policies said.
+    pub policies: Vec<Opinion>,
+    /// What its author should know.
+    pub warnings: Vec<Warning>,
+    /// Every fact that was looked at, in order.
+    pub trace: Vec<String>,
+    /// The patch of the pod; empty where nothing is to be changed.
+    pub patch: Vec<Operation>,
+}
+
+impl Default for Decision {
+    fn default() -> Self {
+        Self {
+            outcome: Outcome::Skip(Vec::new()),
+            annotated_at: None,
+            policies: Vec::new(),
+            warnings: Vec::new(),
+            trace: Vec::with_capacity(16),
+            patch: Vec::new(),
+        }
+    }
+}
+
+impl Decision {
+    /// The reason as a stable snake-case word.
+    pub fn code(&self) -> &'static str {
+        match &self.outcome {
+            Outcome::Inject { reason, .. } => reason.code(),
+            Outcome::Skip(reasons) => reasons.first().map_or("skipped", |reason| reason.code()),
+            Outcome::Deny(reason) => reason.code(),
+        }
+    }
+
+    /// The reason as a sentence.
+    pub fn message(&self) -> String {
+        match &self.outcome {
+            Outcome::Inject { reason, .. } => reason.to_string(),
+            Outcome::Skip(reasons) => reasons.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+            Outcome::Deny(reason) => reason.to_string(),
+        }
+    }
+
+    /// How traffic is redirected: not at all where the pod is not injected.
+    pub fn redirection(&self) -> Redirection {
+        match self.outcome {
+            Outcome::Inject { redirection, .. } => redirection,
+            Outcome::Skip(_) | Outcome::Deny(_) => Redirection::None,
+        }
+    }
+
+    /// `inject`, `skip` or `deny`.
+    pub fn word(&self) -> &'static str {
+        match self.outcome {
+            Outcome::Inject { .. } => "inject",
+            Outcome::Skip(_) => "skip",
+            Outcome::Deny(_) => "deny",
+        }
+    }
+
+    /// Whether a policy refuses the pod that results, whoever is to blame.
+    pub fn would_be_refused(&self) -> bool {
+        let denied = |opinion: &Opinion| matches!(opinion.verdict, Verdict::Denied { .. });
+        matches!(self.outcome, Outcome::Deny(_)) || self.policies.last().is_some_and(denied)
+    }
+
+    pub(super) fn warn(&mut self, code: &'static str, text: String) {
+        self.warnings.push(Warning { code, text });
+    }
+
+    pub(super) fn skip(mut self, reasons: Vec<SkipReason>) -> Self {
+        self.outcome = Outcome::Skip(reasons);
+        self.trace.push(format!("left alone: {}", self.message()));
+        self
+    }
+
+    pub(super) fn deny(mut self, reason: DenyReason) -> Self {
+        self.patch.clear();
+        self.trace.push(format!("denied: {reason}"));
+        self.outcome = Outcome::Deny(reason);
+        self
+    }
+}

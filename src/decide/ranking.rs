@@ -1,0 +1,110 @@
+//! The order in which redirections are tried.
+
+use super::{Coverage, InjectReason};
+use crate::config::Config;
+use crate::inject::Redirection;
+use crate::pod::{Pod, container_name, integer, object, text};
+use serde_json::Value;
+
+/// A redirection that is worth a try.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Candidate {
+    pub(super) redirection: Redirection,
+    pub(super) reason: InjectReason,
+    /// A label that the pod's node must have.
+    pub(super) node_selector: Option<(String, String)>,
+}
+
+/// The candidates, best first, and what stands against the others.
+#[derive(Debug, Default)]
+pub(super) struct Ranking {
+    pub(super) candidates: Vec<Candidate>,
+    pub(super) impossible: Vec<String>,
+}
+
+impl Ranking {
+    fn add(&mut self, redirection: Redirection, reason: InjectReason) {
+        self.candidates.push(Candidate {
+            redirection,
+            reason,
+            node_selector: None,
+        });
+    }
+}
+
+/// Ranks the redirections that may be chosen; `starved` are init containers that the CNI plugin would leave without
+/// network.
+pub(super) fn rank(asked: Option<Redirection>, coverage: &Coverage, starved: &[&str]) -> Ranking {
+    let mut ranking = Ranking::default();
+    if matches!(asked, Some(Redirection::None | Redirection::InitContainer)) {
+        ranking.candidates.extend(asked.map(|redirection| Candidate {
+            redirection,
+            reason: InjectReason::AskedFor(redirection),
+            node_selector: None,
+        }));
+        return ranking;
+    }
+    let reason = |reason| asked.map_or(reason, InjectReason::AskedFor);
+    let everywhere = matches!(coverage, Coverage::Declared | Coverage::All { .. } | Coverage::NoNodes);
+    if everywhere && starved.is_empty() {
+        ranking.add(Redirection::Cni, reason(InjectReason::CniCoversEveryNode));
+    }
+    if asked.is_none() {
+        ranking.add(Redirection::InitContainer, InjectReason::InitContainerAdmitted);
+    }
+    if everywhere && !starved.is_empty() {
+        ranking.add(Redirection::Cni, reason(InjectReason::CniDespiteInitContainers));
+    }
+    match coverage {
+        Coverage::Some {
+            selector: Some(selector),
+            ..
+        } => ranking.candidates.push(Candidate {
+            redirection: Redirection::Cni,
+            reason: reason(InjectReason::CniOnSomeNodes),
+            node_selector: Some(selector.clone()),
+        }),
+        Coverage::Some { selector: None, .. } => {
+            ranking
+                .impossible
+                .push(format!("cni: {coverage}, and no label tells such nodes apart"));
+        }
+        Coverage::None => ranking.impossible.push(format!("cni: {coverage}")),
+        Coverage::Declared | Coverage::All { .. } | Coverage::NoNodes => {}
+    }
+    ranking
+}
+
+/// The application's init containers that would have no network with the CNI plugin: a classic sidecar starts after
+/// them, while the rules are there before. Those that run as the proxy's user are exempt from the rules; native
+/// sidecars that are there already start before the others, but not before ours.
+pub(super) fn starved<'a>(pod: &Pod<'a>, config: &Config, user: i64) -> Vec<&'a str> {
+    if config.values.proxy.native_sidecar {
+        return Vec::new();
+    }
+    let exempt = |container: &Value| {
+        let own = object(container, "securityContext").and_then(|context| integer(context, "runAsUser"));
+        own.or_else(|| pod.security_context().and_then(|context| integer(context, "runAsUser"))) == Some(user)
+    };
+    let mut names: Vec<_> = pod
+        .init_containers()
+        .iter()
+        .filter(|it| !exempt(it))
+        .map(|container| container_name(container))
+        .collect();
+    names.dedup();
+    names
+}
+
+/// The first application container that runs as `user`.
+pub(super) fn container_of_user<'a>(pod: &Pod<'a>, user: i64) -> Option<&'a str> {
+    let of_pod = pod.security_context().and_then(|context| integer(context, "runAsUser"));
+    let runs_as = |container: &Value| {
+        let own = object(container, "securityContext").and_then(|context| integer(context, "runAsUser"));
+        own.or(of_pod) == Some(user)
+    };
+    pod.containers()
+        .iter()
+        .find(|container| runs_as(container))
+        .and_then(|container| text(container, "name"))
+}

@@ -1,0 +1,392 @@
+use super::*;
+use crate::inject::Redirection;
+use crate::policy::{Release, Verdict};
+use serde_json::json;
+
+/// A pod in a namespace, and what is known about the cluster.
+struct Case {
+    pod: Value,
+    labels: Value,
+    annotations: Value,
+    values: &'static str,
+    coverage: Coverage,
+    release: u32,
+}
+
+/// A pod that asks for injection and breaks no policy, in a namespace that enforces nothing.
+fn case() -> Case {
+    let context = json!({"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}});
+    let container = json!({"name": "web", "image": "web:1", "securityContext": context});
+    let of_pod = json!({"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}});
+    Case {
+        pod: json!({"metadata": {}, "spec": {"securityContext": of_pod, "containers": [container]}}),
+        labels: json!({}),
+        annotations: json!({"linkerd.io/inject": "enabled"}),
+        values: "linkerdVersion: v1",
+        coverage: Coverage::None,
+        release: 36,
+    }
+}
+
+impl Case {
+    fn enforcing(mut self, level: &str) -> Self {
+        self.labels = json!({"pod-security.kubernetes.io/enforce": level});
+        self
+    }
+
+    fn covered(mut self, coverage: Coverage) -> Self {
+        self.coverage = coverage;
+        self
+    }
+
+    fn annotated(mut self, key: &str, value: &str) -> Self {
+        self.pod["metadata"]["annotations"][key] = value.into();
+        self
+    }
+
+    fn spec(mut self, key: &str, value: Value) -> Self {
+        self.pod["spec"][key] = value;
+        self
+    }
+
+    fn decide(&self) -> Decision {
+        let installation = Installation::parse(&[self.values], Some("anchors"), "linkerd");
+        decide(&Inputs {
+            pod: &self.pod,
+            namespace: Namespace {
+                name: "shop",
+                labels: self.labels.as_object(),
+                annotations: self.annotations.as_object(),
+            },
+            owner: None,
+            requester: "system:serviceaccount:kube-system:replicaset-controller",
+            installation: installation.as_ref(),
+            facts: Facts {
+                server: Server::from(Release(self.release)),
+                pod_security: &Configuration::default(),
+                coverage: &self.coverage,
+                foreign_plugin: false,
+                stale: false,
+            },
+        })
+    }
+}
+
+fn partly(selector: Option<(&str, &str)>) -> Coverage {
+    let selector = selector.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    Coverage::Some {
+        covered: 1,
+        nodes: 2,
+        uncovered: "n2".to_owned(),
+        selector,
+    }
+}
+
+fn capabilities(decision: &Decision) -> String {
+    serde_json::to_string(&decision.patch).unwrap()
+}
+
+#[test]
+fn the_redirection_follows_policy_and_plugin() {
+    let all = Coverage::All { nodes: 3 };
+    let some = partly(Some(("cni", "yes")));
+    for (level, coverage, redirection, code) in [
+        (
+            "privileged",
+            Coverage::None,
+            Redirection::InitContainer,
+            "init_container_admitted",
+        ),
+        ("privileged", all.clone(), Redirection::Cni, "cni_covers_every_node"),
+        (
+            "privileged",
+            some.clone(),
+            Redirection::InitContainer,
+            "init_container_admitted",
+        ),
+        ("baseline", all.clone(), Redirection::Cni, "cni_covers_every_node"),
+        ("restricted", all, Redirection::Cni, "cni_covers_every_node"),
+        ("restricted", some, Redirection::Cni, "cni_on_some_nodes"),
+        (
+            "restricted",
+            Coverage::NoNodes,
+            Redirection::Cni,
+            "cni_covers_every_node",
+        ),
+        (
+            "restricted",
+            Coverage::Declared,
+            Redirection::Cni,
+            "cni_covers_every_node",
+        ),
+    ] {
+        let decision = case().enforcing(level).covered(coverage.clone()).decide();
+        assert_eq!(
+            (decision.redirection(), decision.code()),
+            (redirection, code),
+            "{level} {coverage:?}"
+        );
+        let privileged = capabilities(&decision).contains("NET_ADMIN");
+        assert_eq!(
+            privileged,
+            redirection == Redirection::InitContainer,
+            "{level} {coverage:?}"
+        );
+        assert_eq!(decision.policies.len(), 1);
+        assert_eq!(decision.policies[0].verdict, Verdict::Allowed);
+    }
+}
+
+#[test]
+fn a_pod_that_no_redirection_fits_is_denied_with_every_reason() {
+    for level in ["baseline", "restricted"] {
+        let decision = case().enforcing(level).decide();
+        let message = decision.message();
+        for part in [
+            "init-container: violates PodSecurity",
+            "NET_ADMIN",
+            "no CNI plugin",
+            &format!("pod-security.kubernetes.io/enforce={level}"),
+            "linkerd.io/inject: disabled",
+        ] {
+            assert!(message.contains(part), "{part}: {message}");
+        }
+        assert_eq!(decision.code(), "no_redirection_admitted");
+        assert!(decision.patch.is_empty() && decision.would_be_refused());
+    }
+}
+
+#[test]
+fn an_unreadable_level_is_judged_as_the_server_does_and_quoted() {
+    let decision = case().enforcing("restrict").decide();
+    assert!(matches!(decision.outcome, Outcome::Deny(_)));
+    assert!(
+        decision
+            .message()
+            .contains("pod-security.kubernetes.io/enforce=restrict;"),
+        "{}",
+        decision.message()
+    );
+    assert!(
+        decision.trace.iter().any(|fact| fact.contains("\"restrict\"")),
+        "{:?}",
+        decision.trace
+    );
+}
+
+#[test]
+fn a_pod_that_nothing_fits_may_be_admitted_without_a_proxy() {
+    let values = "linkerdVersion: v1\noutrigger: {onRefused: skip}";
+    let decision = Case {
+        values,
+        ..case().enforcing("baseline")
+    }
+    .decide();
+    assert_eq!(decision.outcome, Outcome::Skip(vec![SkipReason::NoRedirectionAdmitted]));
+    assert!(decision.patch.is_empty());
+    assert_eq!(decision.warnings[0].code, "not_meshed");
+}
+
+#[test]
+fn what_a_policy_refuses_in_the_pod_itself_is_not_ours_to_deny() {
+    let volumes = json!([{"name": "v", "hostPath": {"path": "/"}}]);
+    let with_cni = case()
+        .enforcing("baseline")
+        .covered(Coverage::Declared)
+        .spec("volumes", volumes.clone())
+        .decide();
+    assert_eq!(with_cni.redirection(), Redirection::Cni);
+    assert!(with_cni.would_be_refused());
+    let without = case().enforcing("baseline").spec("volumes", volumes).decide();
+    assert_eq!(without.word(), "inject");
+    assert!(without.would_be_refused());
+}
+
+#[test]
+fn what_was_asked_for_is_given_or_denied() {
+    let key = "linkerd.io/setup-iptables";
+    let redirection = |value, coverage| case().covered(coverage).annotated(key, value).decide();
+    assert_eq!(redirection("cni", Coverage::Declared).redirection(), Redirection::Cni);
+    assert_eq!(
+        redirection("init-container", Coverage::Declared).redirection(),
+        Redirection::InitContainer
+    );
+    let off = redirection("false", Coverage::None);
+    assert_eq!((off.redirection(), off.code()), (Redirection::None, "redirection_off"));
+    assert!(!capabilities(&off).contains("linkerd-init"));
+    assert_eq!(redirection("cni", Coverage::None).code(), "no_redirection_admitted");
+    let unknown = redirection("maybe", Coverage::Declared);
+    assert!(
+        unknown.message().contains("true, false, init-container, cni"),
+        "{}",
+        unknown.message()
+    );
+    let asked_in_baseline = case()
+        .enforcing("baseline")
+        .covered(Coverage::Declared)
+        .annotated(key, "init-container")
+        .decide();
+    assert_eq!(asked_in_baseline.code(), "no_redirection_admitted");
+}
+
+#[test]
+fn the_choice_is_written_on_the_pod() {
+    let decision = case().covered(Coverage::Declared).decide();
+    let written = decision.patch.iter().any(|operation| {
+        let operation = serde_json::to_value(operation).unwrap();
+        operation["path"] == "/metadata/annotations/linkerd.io~1setup-iptables" && operation["value"] == "cni"
+    });
+    assert!(written);
+}
+
+#[test]
+fn a_pod_is_held_to_covered_nodes_only_where_a_label_tells_them_apart() {
+    let decision = case()
+        .enforcing("baseline")
+        .covered(partly(Some(("cni", "yes"))))
+        .decide();
+    assert!(
+        serde_json::to_string(&decision.patch)
+            .unwrap()
+            .contains("/spec/nodeSelector/cni")
+    );
+    let decision = case().enforcing("baseline").covered(partly(None)).decide();
+    assert!(
+        decision.message().contains("no label tells such nodes apart"),
+        "{}",
+        decision.message()
+    );
+}
+
+#[test]
+fn init_containers_without_network_come_second() {
+    let classic = Case {
+        values: "linkerdVersion: v1\nproxy: {nativeSidecar: false}",
+        ..case()
+    };
+    let init = json!([{"name": "migrate", "image": "m:1", "securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}}}]);
+    let classic = classic.covered(Coverage::Declared).spec("initContainers", init);
+    assert_eq!(classic.decide().redirection(), Redirection::InitContainer);
+    let decision = classic.enforcing("restricted").decide();
+    assert_eq!(decision.redirection(), Redirection::Cni);
+    assert!(
+        decision
+            .warnings
+            .iter()
+            .any(|it| it.code == "init_containers_without_network" && it.text.contains("migrate"))
+    );
+}
+
+#[test]
+fn the_debug_container_is_left_out_where_it_is_refused() {
+    let case = case()
+        .covered(Coverage::Declared)
+        .annotated("config.linkerd.io/enable-debug-sidecar", "true");
+    assert!(capabilities(&case.decide()).contains("linkerd-debug"));
+    let decision = case.enforcing("restricted").decide();
+    assert_eq!(decision.redirection(), Redirection::Cni);
+    assert!(!capabilities(&decision).contains("\"linkerd-debug\""));
+    assert_eq!(decision.warnings[0].code, "debug_container_refused");
+}
+
+#[test]
+fn older_servers_get_classic_sidecars() {
+    let proxy = |release| {
+        let decision = Case { release, ..case() }.decide();
+        let operation = serde_json::to_value(decision.patch.last().unwrap()).unwrap();
+        operation["path"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(proxy(28), "/spec/containers/0");
+    assert_eq!(proxy(29), "/spec/initContainers/1");
+}
+
+#[test]
+fn errors_of_the_configuration_keep_out_only_what_would_be_injected() {
+    let broken = Case {
+        values: "proxy: [",
+        ..case()
+    };
+    assert_eq!(broken.decide().code(), "invalid_configuration");
+    let bystander = Case {
+        annotations: json!({}),
+        ..broken
+    };
+    assert_eq!(bystander.decide().code(), "injection_enable_annotation_absent");
+}
+
+#[test]
+fn pods_are_left_alone_for_linkerds_reasons_and_ours() {
+    let reason = |case: Case| case.decide().code();
+    assert_eq!(reason(case().spec("hostNetwork", json!(true))), "host_network_enabled");
+    assert_eq!(
+        reason(case().annotated("linkerd.io/inject", "disabled")),
+        "injection_disable_annotation_present"
+    );
+    assert_eq!(
+        reason(case().annotated("linkerd.io/inject", "yes")),
+        "invalid_inject_annotation_at_workload"
+    );
+    assert_eq!(reason(case().spec("os", json!({"name": "windows"}))), "windows_pod");
+    assert_eq!(
+        reason(case().annotated("kubernetes.io/config.mirror", "x")),
+        "mirror_pod"
+    );
+    assert_eq!(
+        reason(case().spec("priorityClassName", json!("system-node-critical"))),
+        "node_critical_pod"
+    );
+    assert_eq!(
+        reason(case().spec("schedulerName", json!("fargate-scheduler"))),
+        "unsupported_runtime"
+    );
+    let with_init = |container: Value| case().spec("initContainers", json!([container]));
+    assert_eq!(
+        reason(with_init(json!({"name": "linkerd-network-validator", "image": "x"}))),
+        "sidecar_already_exists"
+    );
+    assert_eq!(
+        reason(with_init(
+            json!({"name": "a", "image": "r.example.com:5000/linkerd/proxy:v2"})
+        )),
+        "sidecar_already_exists"
+    );
+    assert_eq!(reason(with_init(json!({"name": "linkerd-proxy"}))), "broken_proxy");
+}
+
+#[test]
+fn injection_may_be_asked_for_by_label() {
+    let by_label = |labels: Value| {
+        Case {
+            annotations: json!({}),
+            labels,
+            ..case()
+        }
+        .decide()
+    };
+    assert_eq!(by_label(json!({"linkerd.io/inject": "enabled"})).word(), "inject");
+    let mut pod = case();
+    pod.annotations = json!({});
+    pod.pod["metadata"]["labels"] = json!({"linkerd.io/inject": "enabled"});
+    assert_eq!(pod.decide().word(), "inject");
+}
+
+#[test]
+fn a_user_of_the_application_is_not_given_to_the_proxy() {
+    let decision = case().spec("securityContext", json!({"runAsUser": 2102})).decide();
+    assert_eq!(decision.code(), "proxy_user_clash");
+    assert!(decision.message().contains("\"web\""), "{}", decision.message());
+}
+
+#[test]
+fn strictness_turns_warnings_into_denials() {
+    let key = "config.linkerd.io/proxy-await";
+    let lenient = case().annotated(key, "no").decide();
+    assert_eq!((lenient.word(), lenient.warnings[0].code), ("inject", "ignored_value"));
+    let strict = Case {
+        values: "linkerdVersion: v1\noutrigger: {strict: true}",
+        ..case()
+    }
+    .annotated(key, "no")
+    .decide();
+    assert_eq!(strict.code(), "invalid_value");
+}

@@ -1,0 +1,87 @@
+//! The label that names a pod's owner.
+
+use crate::config::annotation;
+use crate::config::hex;
+use crate::pod::workload::Kind;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+
+/// The longest label value that the API server takes.
+const LABEL_LENGTH: usize = 63;
+
+/// What a pod belongs to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// The owner's kind; nothing where it is none that injection knows.
+    pub kind: Option<Kind>,
+    /// The owner's name.
+    pub name: String,
+}
+
+impl Owner {
+    /// The key of the owner's label, for the kinds that have one.
+    fn label(&self) -> Option<String> {
+        let kind = self
+            .kind
+            .filter(|kind| !matches!(kind, Kind::Pod | Kind::Service | Kind::Namespace))?;
+        Some(format!("linkerd.io/proxy-{}", kind.lower_case()))
+    }
+
+    /// Adds the owner's label. A name that is too long for a label ends in a digest, and stands whole in an annotation.
+    pub(super) fn write(&self, labels: &mut BTreeMap<String, String>, annotations: &mut BTreeMap<String, String>) {
+        let Some(label) = self.label() else { return };
+        let value = label_value(&self.name);
+        if value != self.name {
+            annotations.insert(annotation::OWNER_NAME.to_owned(), self.name.clone());
+        }
+        labels.insert(label, value);
+    }
+}
+
+/// `name` where it fits, else its start and eight hex digits of its SHA-256.
+fn label_value(name: &str) -> String {
+    if name.len() <= LABEL_LENGTH {
+        return name.to_owned();
+    }
+    let digest = Sha256::digest(name.as_bytes());
+    let digits: String = hex(&digest).chars().take(8).collect();
+    let start: String = name.chars().take(LABEL_LENGTH - 1 - digits.len()).collect();
+    format!(
+        "{}-{digits}",
+        start.trim_end_matches(|c: char| !c.is_ascii_alphanumeric())
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_names_stay_apart() {
+        let (one, two) = (
+            label_value(&format!("{}-a", "x".repeat(70))),
+            label_value(&format!("{}-b", "x".repeat(70))),
+        );
+        assert_ne!(one, two);
+        assert_eq!(one.len(), LABEL_LENGTH);
+        assert_eq!(label_value("web"), "web");
+        let dotted = label_value(&format!("{}.{}", "y".repeat(53), "z".repeat(20)));
+        assert!(dotted.starts_with(&format!("{}-", "y".repeat(53))), "{dotted}");
+    }
+
+    #[test]
+    fn only_known_kinds_are_labelled() {
+        let written = |kind| {
+            let (mut labels, mut annotations) = (BTreeMap::new(), BTreeMap::new());
+            Owner {
+                kind,
+                name: "web".to_owned(),
+            }
+            .write(&mut labels, &mut annotations);
+            labels.into_keys().collect::<Vec<_>>()
+        };
+        assert_eq!(written(Some(Kind::Deployment)), ["linkerd.io/proxy-deployment"]);
+        assert!(written(Some(Kind::Pod)).is_empty());
+        assert!(written(None).is_empty());
+    }
+}

@@ -1,0 +1,50 @@
+//! Annotations and labels of an injected pod.
+
+use super::{Owner, Redirection};
+use crate::config::annotation;
+use crate::config::{Config, Installation};
+use std::collections::BTreeMap;
+
+/// What `linkerd.io/created-by` says.
+pub const CREATED_BY: &str = concat!("outrigger/", env!("CARGO_PKG_VERSION"));
+
+/// Annotations and labels to add, replacing those of the same key.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Metadata {
+    /// Annotations.
+    pub annotations: BTreeMap<String, String>,
+    /// Labels.
+    pub labels: BTreeMap<String, String>,
+}
+
+impl Metadata {
+    /// What an injected pod says about itself: what it inherited, who injected it, for which control plane, on behalf
+    /// of which owner.
+    pub fn injected(installation: &Installation, config: &Config, owner: Option<&Owner>, namespace: &str) -> Self {
+        let mut annotations: BTreeMap<_, _> = config.inherited.iter().cloned().collect();
+        let mut labels = BTreeMap::new();
+        let mut annotate = |key: &str, value: &str| annotations.insert(key.to_owned(), value.to_owned());
+        annotate(annotation::CREATED_BY, CREATED_BY);
+        annotate(annotation::PROXY_VERSION, config.values.proxy_version());
+        annotate(annotation::TRUST_ROOT_SHA256, &installation.trust_root_sha256);
+        labels.insert(
+            annotation::CONTROL_PLANE_NS.to_owned(),
+            installation.control_plane_namespace.clone(),
+        );
+        labels.insert(annotation::WORKLOAD_NS.to_owned(), namespace.to_owned());
+        if let Some(owner) = owner {
+            owner.write(&mut labels, &mut annotations);
+        }
+        Self { annotations, labels }
+    }
+
+    /// Says which redirection was chosen: the CNI plugin obeys it.
+    #[must_use]
+    pub fn with_redirection(mut self, redirection: Redirection) -> Self {
+        self.annotations.insert(
+            annotation::SETUP_IPTABLES.to_owned(),
+            redirection.annotation().to_owned(),
+        );
+        self
+    }
+}

@@ -1,0 +1,40 @@
+//! The patch of objects that get no proxy: the list of their opaque ports, which the control plane reads.
+
+use super::{Metadata, metadata_patch, patch::Operation};
+use crate::config::annotation::OPAQUE_PORTS;
+use crate::config::opaque_ports;
+use crate::pod::Pod;
+use crate::pod::workload::Kind;
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+
+/// The patch for `object`, a pod or a service; empty where there is nothing to say.
+///
+/// An annotation of the object's own wins, then the namespace's as it stands, then those of the object's ports that the
+/// `default` list names.
+pub fn patch(kind: Kind, object: &Value, namespace: Option<&Map<String, Value>>, default: &str) -> Vec<Operation> {
+    let pod = Pod::new(object);
+    if pod.annotation(OPAQUE_PORTS).is_some() {
+        return Vec::new();
+    }
+    let inherited = namespace
+        .and_then(|annotations| annotations.get(OPAQUE_PORTS))
+        .and_then(Value::as_str);
+    let ports = match (inherited, kind) {
+        (Some(ports), _) => ports.to_owned(),
+        (None, Kind::Service) => opaque_ports::of_service(default, object),
+        (None, _) => opaque_ports::of_pod(default, &pod),
+    };
+    if ports.is_empty() {
+        return Vec::new();
+    }
+    let annotations = BTreeMap::from([(OPAQUE_PORTS.to_owned(), ports)]);
+    metadata_patch(
+        Metadata {
+            annotations,
+            labels: BTreeMap::new(),
+        },
+        object,
+        "",
+    )
+}

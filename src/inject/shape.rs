@@ -1,0 +1,191 @@
+//! Everything that injection adds to one pod with one redirection.
+
+use super::env::Source;
+use super::patch::{Operation, add_entries};
+use super::{Metadata, PROXY_INIT, Redirection, debug, proxy, proxy_init, validator, volumes};
+use crate::config::{Config, Installation};
+use crate::pod::{Additions, Pod};
+use serde_json::{Value, json};
+
+/// What injection adds with one redirection.
+#[derive(Clone, Debug)]
+pub struct Shape {
+    /// How traffic reaches the proxy.
+    pub redirection: Redirection,
+    /// The user that the proxy runs as.
+    pub user: i64,
+    /// Whether the proxy is an init container that restarts.
+    pub native: bool,
+    /// A label that the pod's node must have.
+    pub node_selector: Option<(String, String)>,
+    first: bool,
+    init: Option<Value>,
+    proxy: Value,
+    debug: Option<Value>,
+    volumes: Vec<Value>,
+}
+
+/// Why a shape cannot be made. The sentences are those of Linkerd's templates where those fail too.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ShapeError {
+    /// `proxy.logHTTPHeaders` is no word of its.
+    #[error("logHTTPHeaders must be one of: insecure | off (found {0:?})")]
+    LogHttpHeaders(String),
+    /// `proxyInit.iptablesMode` is no word of its.
+    #[error("Unsupported value {0:?} for proxyInit.iptablesMode\nValid values: [\"nft\", \"legacy\"]")]
+    IptablesMode(String),
+    /// The connection-tracking timeout needs root.
+    #[error("proxyInit.runAsRoot must be set to use proxyInit.closeWaitTimeoutSecs")]
+    CloseWaitNeedsRoot,
+    /// Tracing lacks a setting.
+    #[error("{0} must be set if proxy tracing is enabled")]
+    Tracing(&'static str),
+}
+
+impl Shape {
+    /// The shape of `pod` with `redirection`; with the debug container where `with_debug`.
+    pub fn new(
+        installation: &Installation,
+        config: &Config,
+        pod: &Pod<'_>,
+        redirection: Redirection,
+        with_debug: bool,
+    ) -> Result<Self, ShapeError> {
+        let values = &config.values;
+        check(config)?;
+        let init = match redirection {
+            Redirection::InitContainer => Some(proxy_init::container(config)?.into_value()),
+            Redirection::Cni => Some(validator::container(values).into_value()),
+            Redirection::None => None,
+        };
+        Ok(Self {
+            redirection,
+            user: proxy::user(config),
+            native: values.proxy.native_sidecar,
+            node_selector: None,
+            first: values.proxy.r#await,
+            init,
+            proxy: proxy::container(&Source {
+                installation,
+                config,
+                pod,
+            })
+            .into_value(),
+            debug: with_debug.then(|| debug::container(values).into_value()),
+            volumes: volumes::volumes(values, redirection),
+        })
+    }
+
+    /// The additions as a view, to judge the candidate that they make.
+    pub fn additions(&self) -> Additions<'_> {
+        let mut additions = Additions {
+            volumes: self.volumes.iter().collect(),
+            ..Additions::default()
+        };
+        let init = self.init.iter();
+        if self.native {
+            additions.init_first = init.chain([&self.proxy]).collect();
+            additions.last = self.debug.iter().collect();
+            return additions;
+        }
+        additions.init_last = init.collect();
+        additions.last = self.debug.iter().collect();
+        match self.first {
+            true => additions.first.push(&self.proxy),
+            false => additions.last.push(&self.proxy),
+        }
+        additions
+    }
+
+    /// The patch that gives `object`, whose pod template stands at `prefix`, this shape and `metadata`.
+    ///
+    /// `template` is the pod or pod template itself.
+    pub fn into_patch(self, metadata: Metadata, template: &Value, prefix: &str) -> Vec<Operation> {
+        let mut patch = metadata_patch(metadata, template, prefix);
+        let spec = template.get("spec");
+        let lacks = |list: &str| !spec.and_then(|spec| spec.get(list)).is_some_and(Value::is_array);
+        for list in ["volumes", "initContainers"] {
+            if lacks(list) && (list == "volumes" || self.init.is_some() || self.native) {
+                patch.push(Operation::add(format!("{prefix}/spec/{list}"), json!([])));
+            }
+        }
+        let (volume, init_container) = (
+            format!("{prefix}/spec/volumes/-"),
+            format!("{prefix}/spec/initContainers"),
+        );
+        let mut volumes = self.volumes.into_iter();
+        if self.redirection == Redirection::InitContainer {
+            patch.extend(volumes.next().map(|lock| Operation::add(volume.clone(), lock)));
+        }
+        let inits = usize::from(self.init.is_some());
+        let position = if self.native { "0" } else { "-" };
+        patch.extend(
+            self.init
+                .map(|init| Operation::add(format!("{init_container}/{position}"), init)),
+        );
+        patch.extend(
+            self.debug
+                .map(|debug| Operation::add(format!("{prefix}/spec/containers/-"), debug)),
+        );
+        patch.extend(volumes.map(|added| Operation::add(volume.clone(), added)));
+        let proxy = match (self.native, self.first) {
+            (true, _) => format!("{init_container}/{inits}"),
+            (false, true) => format!("{prefix}/spec/containers/0"),
+            (false, false) => format!("{prefix}/spec/containers/-"),
+        };
+        patch.push(Operation::add(proxy, self.proxy));
+        if let Some((key, value)) = self.node_selector {
+            let entries = [(key, value)].into_iter().collect();
+            add_entries(&mut patch, &format!("{prefix}/spec"), ("nodeSelector", spec), entries);
+        }
+        patch
+    }
+
+    /// Whether the shape holds `linkerd-init`.
+    pub fn has_proxy_init(&self) -> bool {
+        self.init
+            .as_ref()
+            .is_some_and(|init| init.get("name").and_then(Value::as_str) == Some(PROXY_INIT))
+    }
+}
+
+/// The patch that gives a template `metadata` and nothing else.
+pub fn metadata_patch(metadata: Metadata, template: &Value, prefix: &str) -> Vec<Operation> {
+    let path = format!("{prefix}/metadata");
+    let mut patch = Vec::with_capacity(16);
+    let present = template.get("metadata").filter(|metadata| metadata.is_object());
+    if present.is_none() {
+        patch.push(Operation::add(path.clone(), json!({})));
+    }
+    add_entries(&mut patch, &path, ("annotations", present), metadata.annotations);
+    add_entries(&mut patch, &path, ("labels", present), metadata.labels);
+    patch
+}
+
+/// What no redirection can mend.
+fn check(config: &Config) -> Result<(), ShapeError> {
+    let proxy = &config.values.proxy;
+    if !matches!(proxy.log_http_headers.as_str(), "insecure" | "off" | "") {
+        return Err(ShapeError::LogHttpHeaders(proxy.log_http_headers.clone()));
+    }
+    let collector = &proxy.tracing.collector;
+    let needed = [
+        (&collector.endpoint, "proxy.tracing.collector.endpoint"),
+        (
+            &collector.mesh_identity.service_account_name,
+            "proxy.tracing.collector.meshIdentity.serviceAccountName",
+        ),
+        (
+            &collector.mesh_identity.namespace,
+            "proxy.tracing.collector.meshIdentity.namespace",
+        ),
+    ];
+    match needed
+        .into_iter()
+        .find(|(value, _)| proxy.tracing.enabled && value.is_empty())
+    {
+        Some((_, key)) => Err(ShapeError::Tracing(key)),
+        None => Ok(()),
+    }
+}

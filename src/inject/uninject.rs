@@ -1,0 +1,1 @@
+//! Taking out of a manifest what injection put in.

@@ -1,0 +1,35 @@
+//! Scenarios through a real API server: what it admits, what it refuses and in which words.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a failed expectation is how a test fails"
+)]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the control plane is real processes and their files"
+)]
+
+#[path = "../cluster/cluster.rs"]
+mod cluster;
+#[path = "../conformance/folder.rs"]
+mod conformance_folder;
+
+mod admission_configuration;
+mod control_plane;
+mod pass_fixtures;
+mod pod_security;
+mod webhook_registration;
+
+use serde_json::{Value, json};
+
+/// A pod with one container `web` that has `security_context`.
+fn pod(name: &str, security_context: &Value) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {"containers": [{"name": "web", "image": "web", "securityContext": security_context}]},
+    })
+}

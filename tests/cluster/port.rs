@@ -1,0 +1,33 @@
+//! Loopback ports that stay ours from the moment they are chosen.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use tokio::net::TcpSocket;
+
+/// A free port on 127.0.0.1, held by a socket that is bound but never listens.
+///
+/// A port that is looked up, released and then given to a server can be taken by somebody else in between. Linux lets a
+/// second socket bind and listen while the first only holds the port, where both set `SO_REUSEADDR`, as the listeners
+/// of Go, of the standard library and of tokio do (`socket(7)`). So a server can come, go and come again.
+#[derive(Debug)]
+pub(crate) struct Port {
+    held: TcpSocket,
+}
+
+impl Port {
+    pub(crate) fn reserve() -> Self {
+        let held = TcpSocket::new_v4().expect("a TCP socket can be made");
+        held.set_reuseaddr(true).expect("SO_REUSEADDR can be set");
+        held.bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
+            .expect("a loopback port is free");
+        Self { held }
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.held.local_addr().expect("a bound socket has an address")
+    }
+
+    pub(crate) fn number(&self) -> u16 {
+        self.address().port()
+    }
+}
