@@ -102,13 +102,37 @@ impl Programs {
         let seconds = LOCK_SECONDS.to_string();
         let limited = ["--noflush", "-w", &seconds];
         let args = if wait { &limited[..2] } else { &limited[..] };
-        self.restore.run(args, text).map(drop)
+        self.restore
+            .run(args, text)
+            .map(drop)
+            .map_err(|error| with_line(error, text))
     }
 
     /// The name of the program that reads.
     pub(super) fn save_name(&self) -> &str {
         &self.save.name
     }
+}
+
+/// The error with the line that it speaks of, which nobody else sees.
+fn with_line(error: ApplyError, text: &str) -> ApplyError {
+    let ApplyError::Program { program, status, said } = error else {
+        return error;
+    };
+    let number = said
+        .split("line ")
+        .nth(1)
+        .and_then(|rest| rest.split(|c: char| !c.is_ascii_digit()).next());
+    let line = number.and_then(|number| text.lines().nth(number.parse::<usize>().ok()?.checked_sub(1)?));
+    let said = match line {
+        Some("COMMIT") => format!(
+            "{said}, which is the commit: the kernel took no part of it, for want of a capability (NET_ADMIN, NET_RAW) \
+             or of a module, or because of a seccomp or SELinux policy"
+        ),
+        Some(line) => format!("{said}, which is {line}"),
+        None => said,
+    };
+    ApplyError::Program { program, status, said }
 }
 
 fn is_there(back: Back, family: Family) -> bool {
