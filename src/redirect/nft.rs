@@ -20,7 +20,7 @@ mod set;
 mod text;
 
 pub use decode::{DecodeError, Listing};
-pub use encode::{list_chains, remove, replace};
+pub use encode::{create, list_chains, remove, replace};
 pub use netlink::{Batch, Message, MessageKind, messages};
 
 use super::rules::RuleSet;

@@ -23,7 +23,7 @@ pub(super) fn apply(redirection: &Redirection, family: TableFamily) -> Result<Ap
             ..Applied::default()
         });
     }
-    commit(&socket, nft::replace(&wanted))?;
+    write(&socket, &before, &wanted)?;
     let after = read(&socket).and_then(|listing| Ok(listing.table()?));
     if after.as_ref().is_ok_and(in_force) {
         return Ok(Applied {
@@ -43,6 +43,15 @@ pub(super) fn apply(redirection: &Redirection, family: TableFamily) -> Result<Ap
             undo: Box::new(undo),
         },
     })
+}
+
+fn write(socket: &Socket, before: &Result<Option<Table>, DecodeError>, wanted: &Table) -> Result<(), ApplyError> {
+    if let Ok(None) = before
+        && commit(socket, nft::create(wanted)).is_ok()
+    {
+        return Ok(());
+    }
+    commit(socket, nft::replace(wanted))
 }
 
 pub(super) fn check(redirection: &Redirection, family: TableFamily) -> Result<(), ApplyError> {
