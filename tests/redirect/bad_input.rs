@@ -172,6 +172,36 @@ fn without_programs_native_works_and_the_others_say_what_is_missing() {
 }
 
 #[test]
+fn another_back_end_is_used_with_a_warning_that_names_the_missing_one() {
+    let namespace = Netns::new();
+    let path = tempfile::tempdir().expect("there is room for a temporary folder");
+    for program in [
+        "iptables-nft",
+        "iptables-nft-save",
+        "ip6tables-nft",
+        "ip6tables-nft-save",
+    ] {
+        let target = std::path::Path::new("/usr/sbin").join(program);
+        std::os::unix::fs::symlink(target, path.path().join(program)).expect("a fresh folder takes links");
+    }
+    let mut command = Command::new(OUTRIGGER);
+    command
+        .arg("proxy-init")
+        .args(args("legacy", FIRST))
+        .env("PATH", path.path());
+    let output = namespace.run(&mut command);
+    assert_done(&output);
+    for missing in ["iptables-legacy", "ip6tables-legacy"] {
+        assert!(
+            stderr(&output).contains(&format!("{missing} is not in PATH")),
+            "{}",
+            stderr(&output)
+        );
+    }
+    assert!(shown(&namespace, "nft")[0].contains("4143"));
+}
+
+#[test]
 fn a_read_only_run_stops_legacy_with_the_cause() {
     let namespace = Netns::new();
     let script = "mount --make-rprivate / && mount -t tmpfs -o ro none /run && exec \"$@\"";

@@ -17,4 +17,5 @@ mod rules;
 #[expect(dead_code, reason = "the other test target uses the rest")]
 mod traffic;
 mod undo;
+mod user_namespace;
 mod validator;

@@ -20,10 +20,16 @@ pub(crate) struct Netns {
 
 impl Netns {
     pub(crate) fn new() -> Self {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("or{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let namespace = Self { name };
+        let namespace = Self { name: fresh_name() };
         ip(&["netns", "add", &namespace.name]);
+        namespace.ip(&["link", "set", "lo", "up"]);
+        namespace
+    }
+
+    /// The network namespace of a process.
+    pub(crate) fn attach(process: u32) -> Self {
+        let namespace = Self { name: fresh_name() };
+        ip(&["netns", "attach", &namespace.name, &process.to_string()]);
         namespace.ip(&["link", "set", "lo", "up"]);
         namespace
     }
@@ -77,6 +83,11 @@ impl Drop for Netns {
     fn drop(&mut self) {
         let _gone = Command::new("ip").args(["netns", "del", &self.name]).status();
     }
+}
+
+fn fresh_name() -> String {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    format!("or{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
 }
 
 /// Runs a command to its end.

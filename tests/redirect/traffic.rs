@@ -25,10 +25,11 @@ pub(crate) const PEER_V6: &str = "fd77::1";
 
 impl Pair {
     pub(crate) fn new() -> Self {
-        let pair = Self {
-            pod: Netns::new(),
-            peer: Netns::new(),
-        };
+        Self::of(Netns::new(), Netns::new())
+    }
+
+    pub(crate) fn of(pod: Netns, peer: Netns) -> Self {
+        let pair = Self { pod, peer };
         pair.pod.ip(&[
             "link",
             "add",
