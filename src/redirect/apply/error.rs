@@ -1,33 +1,34 @@
 //! Why rules could not be put in force.
 
-use crate::redirect::Family;
 use crate::redirect::iptables::SaveError;
 use crate::redirect::nft::DecodeError;
 use std::io;
 use std::path::PathBuf;
 
 /// Why rules could not be put in force, in one sentence that names the cause.
+///
+/// The sentence is whole: no error here has a source to be printed behind it.
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
     /// There is no such network namespace, or it may not be entered.
-    #[error("cannot enter the network namespace {path:?}: {source}")]
+    #[error("cannot enter the network namespace {path:?}: {why}")]
     Namespace {
         /// Its path.
         path: PathBuf,
         /// Why not.
-        source: io::Error,
+        why: io::Error,
     },
     /// The kernel would not take or list a table.
-    #[error("native nftables: cannot {action}: {source}{}", hint(source))]
+    #[error("native nftables: cannot {action}: {why}{}", hint(why))]
     Netlink {
         /// What was asked.
         action: &'static str,
         /// What it answered.
-        source: io::Error,
+        why: io::Error,
     },
     /// The table is not what was written here.
     #[error("native nftables: {0}")]
-    Table(#[from] DecodeError),
+    Table(DecodeError),
     /// No complete set of programs is in PATH.
     #[error(
         "{wanted} is not in PATH, and no other of {looked_for} is there with its -save program; \
@@ -55,20 +56,18 @@ pub enum ApplyError {
         said: String,
     },
     /// A program printed what is no table.
-    #[error("{program}: {source}")]
+    #[error("{program}: {why}")]
     Save {
         /// Which.
         program: String,
         /// What is wrong.
-        source: SaveError,
+        why: SaveError,
     },
     /// The kernel shows other rules than those written.
-    #[error("{by} took the {family} rules, but shows others; something else writes the same chains")]
+    #[error("{by} took the rules, but shows others; something else writes the same chains")]
     Unverified {
         /// By which means they were written.
         by: String,
-        /// Of which family they are.
-        family: Family,
     },
     /// The old rules could not be put back.
     #[error("{cause}; putting the old rules back failed too: {undo}")]
@@ -85,19 +84,17 @@ pub enum ApplyError {
         causes: String,
     },
     /// A check found other rules, or none.
-    #[error("{by}: the {family} rules are not in force")]
+    #[error("{by}: the rules are not in force")]
     NotInForce {
         /// Where it looked.
         by: String,
-        /// Of which family.
-        family: Family,
     },
 }
 
 /// What people can do about an error of the kernel.
-fn hint(source: &io::Error) -> &'static str {
+fn hint(why: &io::Error) -> &'static str {
     use rustix::io::Errno;
-    match Errno::from_io_error(source) {
+    match Errno::from_io_error(why) {
         Some(Errno::PERM | Errno::ACCESS) => {
             "; the container needs the NET_ADMIN capability (or a seccomp or SELinux policy forbids netlink)"
         }

@@ -15,9 +15,9 @@ const IPV6_ADDRESSES: &str = "/proc/thread-self/net/if_inet6";
 /// # Errors
 /// Where there is no such namespace or it may not be entered.
 pub fn inside<T: Send>(path: &Path, work: impl FnOnce() -> T + Send) -> Result<T, ApplyError> {
-    let error = |source| ApplyError::Namespace {
+    let error = |why| ApplyError::Namespace {
         path: path.to_owned(),
-        source,
+        why,
     };
     let enter = || -> io::Result<()> {
         #[expect(clippy::disallowed_methods, reason = "a namespace is a file")]

@@ -2,8 +2,8 @@
 
 use super::socket::{Listed, Socket};
 use super::{Applied, ApplyError};
+use crate::redirect::Redirection;
 use crate::redirect::nft::{self, DecodeError, Listing, Table, TableFamily};
-use crate::redirect::{Family, Redirection};
 use std::io;
 
 /// What people read.
@@ -14,29 +14,24 @@ const LISTINGS: usize = 20;
 
 pub(super) fn apply(redirection: &Redirection, family: TableFamily) -> Result<Applied, ApplyError> {
     let wanted = Table::new(redirection, family);
-    let socket = open()?;
-    let before = read(&socket)?.table();
+    let before = read()?.table();
     let in_force = |table: &Option<Table>| table.as_ref().is_some_and(|table| table.redirects_alike(&wanted));
-    if before.as_ref().is_ok_and(in_force) {
-        return Ok(Applied {
-            by: NAME.to_owned(),
-            ..Applied::default()
-        });
-    }
-    write(&socket, &before, &wanted)?;
-    let after = read(&socket).and_then(|listing| Ok(listing.table()?));
-    if after.as_ref().is_ok_and(in_force) {
-        return Ok(Applied {
-            by: NAME.to_owned(),
-            changed: true,
-            ..Applied::default()
-        });
-    }
-    let cause = after.err().unwrap_or_else(|| ApplyError::Unverified {
+    let done = |changed| Applied {
         by: NAME.to_owned(),
-        family: Family::V4,
-    });
-    Err(match undo(&socket, before) {
+        changed,
+        warnings: Vec::new(),
+    };
+    if before.as_ref().is_ok_and(in_force) {
+        return Ok(done(false));
+    }
+    write(&before, &wanted)?;
+    let after = read().and_then(|listing| listing.table().map_err(ApplyError::Table));
+    if after.as_ref().is_ok_and(in_force) {
+        return Ok(done(true));
+    }
+    let unverified = || ApplyError::Unverified { by: NAME.to_owned() };
+    let cause = after.err().unwrap_or_else(unverified);
+    Err(match undo(before) {
         Ok(()) => cause,
         Err(undo) => ApplyError::NotUndone {
             cause: Box::new(cause),
@@ -45,71 +40,57 @@ pub(super) fn apply(redirection: &Redirection, family: TableFamily) -> Result<Ap
     })
 }
 
-fn write(socket: &Socket, before: &Result<Option<Table>, DecodeError>, wanted: &Table) -> Result<(), ApplyError> {
-    if let Ok(None) = before
-        && commit(socket, nft::create(wanted)).is_ok()
-    {
-        return Ok(());
-    }
-    commit(socket, nft::replace(wanted))
-}
-
 pub(super) fn check(redirection: &Redirection, family: TableFamily) -> Result<(), ApplyError> {
     let wanted = Table::new(redirection, family);
-    let found = read(&open()?)?.table()?;
-    let error = ApplyError::NotInForce {
-        by: NAME.to_owned(),
-        family: Family::V4,
-    };
-    if found.is_some_and(|table| table.redirects_alike(&wanted)) {
-        Ok(())
-    } else {
-        Err(error)
+    match read()?.table().map_err(ApplyError::Table)? {
+        Some(table) if table.redirects_alike(&wanted) => Ok(()),
+        Some(_) | None => Err(ApplyError::NotInForce { by: NAME.to_owned() }),
     }
 }
 
 pub(super) fn remove() -> Result<(), ApplyError> {
-    commit(&open()?, nft::remove())
+    commit(nft::remove())
 }
 
 /// Whether a table of ours has rules for incoming connections; `None` where that may not be asked.
 pub(super) fn redirects_inbound() -> Option<bool> {
-    let listing = read(&open().ok()?).ok()?;
-    Some(
-        listing
-            .table()
-            .ok()?
-            .is_some_and(|table| !table.rules.inbound.is_empty()),
-    )
+    let table = read().ok()?.table().ok()?;
+    Some(table.is_some_and(|table| !table.rules.inbound.is_empty()))
+}
+
+/// Where there is no table, one is made, which is cheaper; a table that came meanwhile is replaced like any other.
+fn write(before: &Result<Option<Table>, DecodeError>, wanted: &Table) -> Result<(), ApplyError> {
+    let made = matches!(before, Ok(None)) && commit(nft::create(wanted)).is_ok();
+    if made { Ok(()) } else { commit(nft::replace(wanted)) }
 }
 
 /// Puts back what was there; a table that could not be read cannot be put back and leaves the new one.
-fn undo(socket: &Socket, before: Result<Option<Table>, DecodeError>) -> Result<(), ApplyError> {
+fn undo(before: Result<Option<Table>, DecodeError>) -> Result<(), ApplyError> {
     match before {
-        Ok(Some(table)) => commit(socket, nft::replace(&table)),
-        Ok(None) => commit(socket, nft::remove()),
+        Ok(Some(table)) => commit(nft::replace(&table)),
+        Ok(None) => commit(nft::remove()),
         Err(_) => Ok(()),
     }
 }
 
 fn open() -> Result<Socket, ApplyError> {
-    Socket::open().map_err(|source| ApplyError::Netlink {
+    Socket::open().map_err(|why| ApplyError::Netlink {
         action: "open a netlink socket",
-        source,
+        why,
     })
 }
 
-fn commit(socket: &Socket, batch: nft::Batch) -> Result<(), ApplyError> {
-    socket.commit(batch).map_err(|source| ApplyError::Netlink {
+fn commit(batch: nft::Batch) -> Result<(), ApplyError> {
+    open()?.commit(batch).map_err(|why| ApplyError::Netlink {
         action: "write the rules",
-        source,
+        why,
     })
 }
 
-fn read(socket: &Socket) -> Result<Listing, ApplyError> {
-    list(socket).map_err(|source| ApplyError::Netlink {
+fn read() -> Result<Listing, ApplyError> {
+    list(&open()?).map_err(|why| ApplyError::Netlink {
         action: "list the rules",
-        source,
+        why,
     })
 }
 

@@ -39,7 +39,9 @@ impl Socket {
     }
 
     /// Sends a batch; the kernel takes all of it or none.
-    pub(super) fn commit(&self, batch: Batch) -> io::Result<()> {
+    ///
+    /// It is the last thing done with a socket: behind an error, answers may be left unread.
+    pub(super) fn commit(self, batch: Batch) -> io::Result<()> {
         let (bytes, last) = batch.finish();
         self.send(&bytes)?;
         let mut outcome = None;

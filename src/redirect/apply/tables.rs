@@ -44,7 +44,6 @@ pub(super) fn check(redirection: &Redirection, back: Back, options: Options) -> 
     {
         Some(nat) => Err(ApplyError::NotInForce {
             by: nat.programs.name.clone(),
-            family: nat.family,
         }),
         None => Ok(()),
     }
@@ -155,7 +154,6 @@ impl Nat {
         }
         Err(ApplyError::Unverified {
             by: self.programs.name.clone(),
-            family: self.family,
         })
     }
 
@@ -170,9 +168,9 @@ impl Nat {
 }
 
 fn read(programs: &Programs) -> Result<NatTable, ApplyError> {
-    let error = |source| ApplyError::Save {
+    let error = |why| ApplyError::Save {
         program: programs.save_name().to_owned(),
-        source,
+        why,
     };
     NatTable::parse(&programs.save()?).map_err(error)
 }
