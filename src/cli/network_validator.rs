@@ -42,7 +42,7 @@ pub struct Options {
     /// How long the rules are waited for: a number and ms, s, m, h or d
     #[arg(long, default_value = "10s", value_parser = duration)]
     timeout: Duration,
-    /// Where the proxy will listen for outgoing connections; [::] proves both families
+    /// Where the proxy will listen for outgoing connections; the unspecified IPv6 address proves both families
     #[arg(long, default_value = "0.0.0.0:4140")]
     listen_addr: SocketAddr,
     /// Where to connect to; nothing needs to be there

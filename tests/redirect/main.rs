@@ -10,6 +10,7 @@
 
 mod bad_input;
 mod interrupted;
+mod library;
 mod netns;
 mod new_connections;
 mod repeated;

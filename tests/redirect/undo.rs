@@ -95,15 +95,19 @@ fn a_kernel_that_shows_other_rules_than_were_written_is_not_believed() {
 
 #[test]
 fn without_ipv6_nat_and_without_ipv6_addresses_ipv4_is_enough() {
-    let path = path_with(
-        "ip6tables-nft-save",
-        "echo \"can't initialize ip6tables table nat\" >&2; exit 3",
-    );
-    let lone = Netns::new();
-    let output = run(&lone, &path, &args("nft", FIRST));
-    assert_done(&output);
-    assert!(stderr(&output).contains("no IPv6 rules"), "{}", stderr(&output));
-    let dual = dual_stack();
-    assert_eq!(run(&dual, &path, &args("nft", FIRST)).status.code(), Some(1));
-    assert!(!shown(&dual, "nft").concat().contains("PROXY_INIT"));
+    for program in ["ip6tables-nft-save", "ip6tables-nft-restore"] {
+        let path = path_with(program, "echo \"can't initialize ip6tables table nat\" >&2; exit 3");
+        let lone = Netns::new();
+        let output = run(&lone, &path, &args("nft", FIRST));
+        assert_done(&output);
+        assert!(stderr(&output).contains("no IPv6 rules"), "{}", stderr(&output));
+        assert!(shown(&lone, "nft")[0].contains("4143"), "{program}");
+        let dual = dual_stack();
+        assert_eq!(
+            run(&dual, &path, &args("nft", FIRST)).status.code(),
+            Some(1),
+            "{program}"
+        );
+        assert!(!shown(&dual, "nft").concat().contains("PROXY_INIT"), "{program}");
+    }
 }

@@ -81,13 +81,7 @@ fn open_all(
     for &family in families(options.ipv6) {
         match find(family).and_then(|programs| Nat::open(family, programs, options.wait)) {
             Ok(nat) => nats.nats.push(nat),
-            // Nothing can bypass rules of a family in which the pod has no address.
-            Err(error @ ApplyError::Program { .. }) if family == Family::V6 && !has_ipv6_address() => {
-                nats.warnings.push(format!(
-                    "no IPv6 rules, and no IPv6 address that would need them: {error}"
-                ));
-            }
-            Err(error) => return Err(error),
+            Err(error) => nats.warnings.push(dispense(family, error)?),
         }
     }
     Ok(nats)
@@ -100,13 +94,24 @@ fn change_all(redirection: &Redirection, nats: Nats, mut warnings: Vec<String>) 
     for (index, nat) in nats.iter().enumerate() {
         match nat.change(&redirection.iptables_rules(nat.family)) {
             Ok(one) => changed |= one,
-            Err(cause) => return Err(undo_all(nats.get(..=index).unwrap_or_default(), cause)),
+            Err(cause) => match dispense(nat.family, cause) {
+                // What failed was one commit: nothing of it is there.
+                Ok(warning) => warnings.push(warning),
+                Err(cause) => return Err(undo_all(nats.get(..=index).unwrap_or_default(), cause)),
+            },
         }
         let narrow = |jump: &str| format!("{}: only what this matches is redirected: {jump}", nat.programs.name);
         warnings.extend(nat.before.narrow_jumps().map(narrow));
     }
     let by = nats.first().map(|nat| nat.programs.name.clone()).unwrap_or_default();
     Ok(Applied { by, changed, warnings })
+}
+
+/// Makes a warning of an error that costs nothing: connections of a family without addresses cannot bypass its rules.
+fn dispense(family: Family, error: ApplyError) -> Result<String, ApplyError> {
+    let needless = matches!(error, ApplyError::Program { .. }) && family == Family::V6 && !has_ipv6_address();
+    let warning = || format!("no IPv6 rules, and no IPv6 address that would need them: {error}");
+    if needless { Ok(warning()) } else { Err(error) }
 }
 
 fn undo_all(nats: &[Nat], cause: ApplyError) -> ApplyError {
