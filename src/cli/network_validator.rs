@@ -18,6 +18,7 @@ use clap::Parser as _;
 use duration::duration;
 use probe::{Listener, Probe};
 use std::ffi::OsString;
+use std::io;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -90,6 +91,9 @@ pub fn run(options: &Options) -> ExitCode {
         info!("switched off: nothing is proved");
         return ExitCode::SUCCESS;
     }
+    if let Err(error) = end_on_signal() {
+        warn!("signals will not be heard: {error}");
+    }
     match prove(options) {
         Outcome::Redirected => ExitCode::SUCCESS,
         Outcome::NotRedirected(what) => {
@@ -101,6 +105,27 @@ pub fn run(options: &Options) -> ExitCode {
             ExitCode::from(NOT_TESTED)
         }
     }
+}
+
+/// Ends the process at SIGTERM and SIGINT, which a container's first process would not hear otherwise.
+fn end_on_signal() -> io::Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    let entered = runtime.enter();
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    drop(entered);
+    let _waiting = std::thread::spawn(move || {
+        runtime.block_on(async {
+            tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
+        });
+        #[expect(
+            clippy::exit,
+            clippy::disallowed_methods,
+            reason = "what is being proved cannot be interrupted"
+        )]
+        std::process::exit(NOT_TESTED.into());
+    });
+    Ok(())
 }
 
 fn prove(options: &Options) -> Outcome {

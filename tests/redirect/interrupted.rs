@@ -57,7 +57,7 @@ fn kill_after(mut child: Child, time: Duration) -> bool {
     while begun.elapsed() < time {
         std::thread::yield_now();
     }
-    let pid = Pid::from_raw(child.id().try_into().expect("a process number is positive")).expect("and not 0");
+    let pid = Pid::from_child(&child);
     let _ended = kill_process_group(pid, Signal::KILL);
     !child.wait().expect("a child is waited for").success()
 }

@@ -3,9 +3,10 @@
 use crate::netns::{Netns, OUTRIGGER, PROXY_UID, assert_done, stderr};
 use crate::rules::{MODES, args};
 use crate::traffic::{Pair, listen};
+use rustix::process::{Pid, Signal, kill_process};
 use std::net::TcpListener;
 use std::os::unix::process::CommandExt as _;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 const RULES: &str = "-p 4143 -o 4140 -u 2102";
 const NOBODY: u32 = 65534;
@@ -199,4 +200,20 @@ fn rules_that_come_late_are_waited_for() {
         assert_done(&pair.pod.proxy_init(args("native", RULES)));
         assert_done(&validating.join().expect("it ends"));
     });
+}
+
+#[test]
+fn it_ends_at_once_when_it_is_told_to() {
+    let pair = Pair::new();
+    let mut command = Command::new(OUTRIGGER);
+    command.args(["network-validator", "--timeout", "1h"]).args(V4);
+    let mut child = pair
+        .pod
+        .inside(|| command.stderr(Stdio::null()).spawn())
+        .expect("the program starts");
+    while !pair.pod.tool("ss", &["-Hltn"]).contains(":4140") {
+        std::thread::yield_now();
+    }
+    kill_process(Pid::from_child(&child), Signal::TERM).expect("it runs");
+    assert_eq!(child.wait().expect("it ends").code(), Some(1));
 }
