@@ -1,5 +1,177 @@
 //! The command line: arguments, exit codes, printing.
+//!
+//! A command reads, calls the rooms that do the work, and prints: the result on standard output, everything that is
+//! meant for people on standard error. Exit status 0 is success, 1 the answer "no" (a resource that could not be
+//! injected, a pod that would be refused), 2 bad input or usage; `inject` and `uninject` use 1 for all of it, as
+//! Linkerd's do. A reader that closes the pipe has read enough: that is no error.
 
-pub mod logging;
+pub mod inject;
 pub mod network_validator;
 pub mod proxy_init;
+pub mod resources;
+
+mod argv;
+mod certs;
+mod input;
+mod installation;
+mod logging;
+mod uninject;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+use std::ffi::OsString;
+use std::fmt;
+use std::io::{self, Write};
+use std::iter;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Injects the Linkerd proxy into pods, and chooses a way to redirect their traffic that admission policy accepts
+#[derive(Debug, Parser)]
+#[command(name = "outrigger", version, propagate_version = false, max_term_width = 100, after_help = IN_POD)]
+struct Command {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Add the proxy, or the annotations that have the webhook add it, to manifests
+    Inject(Box<inject::Arguments>),
+    /// Take the proxy out of manifests
+    Uninject(uninject::Arguments),
+    /// Make certificates for development
+    Certs(certs::Arguments),
+    /// Print the version
+    Version,
+}
+
+impl Action {
+    fn run(&self) -> Result<()> {
+        match self {
+            Self::Inject(arguments) => inject::run(arguments),
+            Self::Uninject(arguments) => uninject::run(arguments),
+            Self::Certs(arguments) => certs::run(arguments),
+            Self::Version => print(concat!("outrigger ", env!("CARGO_PKG_VERSION"), "\n")),
+        }
+    }
+}
+
+/// The commands that [`run_in_pod`] knows.
+const IN_POD: &str = "In a pod, with the flags and exit status of Linkerd's programs:
+  proxy-init         Write the rules that send a pod's traffic through its proxy
+  network-validator  Prove that a pod's traffic is redirected to its proxy";
+
+/// Runs the command that `arguments` name, the program's name first.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    if let Some(status) = run_in_pod(&arguments) {
+        return status;
+    }
+    let arguments = argv::normalise(arguments);
+    let like_linkerd = arguments
+        .get(1)
+        .is_some_and(|name| name == "inject" || name == "uninject");
+    let bad_input = if like_linkerd { 1 } else { 2 };
+    let outcome = match Command::try_parse_from(arguments) {
+        Ok(command) => command.action.run(),
+        Err(error) => {
+            let status = if error.use_stderr() { bad_input } else { 0 };
+            return match error.print() {
+                Ok(()) => ExitCode::from(status),
+                Err(error) => failed(&error.into(), status),
+            };
+        }
+    };
+    outcome.map_or_else(|error| failed(&error, bad_input), |()| ExitCode::SUCCESS)
+}
+
+/// Runs a command that pods run, named by the first argument or, as in Linkerd's image, by the program's name.
+fn run_in_pod(arguments: &[OsString]) -> Option<ExitCode> {
+    let (program, rest) = arguments.split_first()?;
+    let program = Path::new(program).file_name()?.to_str()?;
+    let (name, rest) = match program.strip_prefix("linkerd2-") {
+        Some(name) => (name, rest),
+        None => rest
+            .split_first()
+            .and_then(|(name, rest)| Some((name.to_str()?, rest)))?,
+    };
+    let arguments = || iter::once(name.into()).chain(rest.iter().cloned());
+    match name {
+        "proxy-init" => Some(proxy_init::main(arguments())),
+        "network-validator" => Some(network_validator::main(arguments())),
+        _ => None,
+    }
+}
+
+/// Says what went wrong, and with which status the program ends.
+fn failed(error: &anyhow::Error, status: u8) -> ExitCode {
+    let broken_pipe = |cause: &io::Error| cause.kind() == io::ErrorKind::BrokenPipe;
+    if error.downcast_ref().is_some_and(broken_pipe) {
+        return ExitCode::SUCCESS;
+    }
+    let text = match error.downcast_ref::<Failure>() {
+        Some(failure) => failure.to_string(),
+        None => format!("Error: {error:#}\n"),
+    };
+    // Where nobody can be told, the status still says it.
+    let _unsaid = io::stderr().write_all(text.as_bytes());
+    ExitCode::from(status)
+}
+
+/// An error that is printed as it is.
+#[derive(Debug)]
+struct Failure(String);
+
+impl Failure {
+    /// Linkerd's words for resources that could not be injected.
+    fn transforming(errors: &[String]) -> Self {
+        Self(format!("Error transforming resources:\n{}", errors.join("\n")))
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// Prints on standard output.
+fn print(text: &str) -> Result<()> {
+    let mut output = io::stdout().lock();
+    output.write_all(text.as_bytes())?;
+    Ok(output.flush()?)
+}
+
+/// Prints on standard error.
+fn note(text: &str) -> Result<()> {
+    Ok(io::stderr().lock().write_all(text.as_bytes())?)
+}
+
+/// Prints a warning on standard error.
+fn warn(text: &str) -> Result<()> {
+    note(&format!("warning: {text}\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn commands_of_pods_go_by_both_names() {
+        let known =
+            |arguments: &[&str]| run_in_pod(&arguments.iter().map(OsString::from).collect::<Vec<_>>()).is_some();
+        assert!(known(&["/outrigger", "network-validator", "--off"]));
+        assert!(known(&["/usr/lib/linkerd/linkerd2-network-validator", "--off"]));
+        assert!(known(&["/usr/lib/linkerd/linkerd2-proxy-init", "--frob"]));
+        assert!(!known(&["outrigger", "version"]) && !known(&["outrigger"]) && !known(&[]));
+    }
+
+    #[test]
+    fn no_two_arguments_collide() {
+        Command::command().debug_assert();
+    }
+}

@@ -5,6 +5,7 @@
 //! with its origin. This room is pure: the bytes of the documents are handed in.
 
 pub mod annotation;
+pub mod difference;
 pub mod values;
 
 mod additional_env;
@@ -19,4 +20,5 @@ pub use annotation::Origin;
 pub use effective::{Config, Layers, Overridden, Problem};
 pub(crate) use installation::hex;
 pub use installation::{ConfigError, Installation};
+pub use overrides::Unreadable;
 pub use quantity::Quantity;

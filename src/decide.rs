@@ -16,11 +16,14 @@ mod choice;
 mod outcome;
 mod ranking;
 mod reason;
+mod setup;
 
 pub use coverage::Coverage;
 pub use eligibility::{AnnotatedAt, SkipReason};
 pub use outcome::{Decision, Opinion, Outcome, Warning};
+pub(crate) use ranking::container_of_user;
 pub use reason::{DenyReason, InjectReason};
+pub use setup::{Setup, SetupError};
 
 use crate::config::{Config, ConfigError, Installation, Layers};
 use crate::inject::{Metadata, Owner, opaque_ports};
@@ -99,7 +102,9 @@ pub fn decide(inputs: &Inputs<'_>) -> Decision {
         Ok(asked) => asked,
         Err(value) => return decision.deny(DenyReason::UnknownRedirection(value)),
     };
-    let metadata = Metadata::injected(installation, &config, inputs.owner, inputs.namespace.name);
+    // As with Linkerd, pods of a CronJob's Jobs get no label of an owner.
+    let owner = inputs.owner.filter(|owner| owner.kind != Some(Kind::CronJob));
+    let metadata = Metadata::injected(installation, &config, owner, inputs.namespace.name);
     choice::Choice {
         inputs,
         installation,
@@ -110,12 +115,10 @@ pub fn decide(inputs: &Inputs<'_>) -> Decision {
 }
 
 /// A service, or anything else that never gets a proxy: only its opaque ports are of interest.
-pub fn annotate(kind: Kind, object: &Value, inputs: &Inputs<'_>) -> Decision {
+pub fn annotate(kind: Kind, object: &Value, installation: &Installation, namespace: &Namespace<'_>) -> Decision {
     let mut decision = Decision::default();
-    if let Ok(installation) = inputs.installation {
-        let default = &installation.values.proxy.opaque_ports;
-        decision.patch = opaque_ports::patch(kind, object, inputs.namespace.annotations, default);
-    }
+    let default = &installation.values.proxy.opaque_ports;
+    decision.patch = opaque_ports::patch(kind, object, namespace.annotations, default);
     decision.skip(vec![SkipReason::UnsupportedResource])
 }
 

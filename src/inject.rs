@@ -23,7 +23,8 @@ mod volumes;
 
 pub use labels::Owner;
 pub use metadata::{CREATED_BY, Metadata};
-pub use shape::{Shape, ShapeError, metadata_patch};
+pub use proxy::user as proxy_user;
+pub use shape::{Shape, ShapeError, check, metadata_patch};
 
 use std::fmt;
 

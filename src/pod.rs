@@ -7,6 +7,7 @@
 //! This room never does I/O, and no read in it can fail: what has the wrong type reads as absent, as it does for a
 //! lenient decoder, and the API server refuses it in its own words.
 
+pub mod manifest;
 pub mod workload;
 
 use serde_json::{Map, Value};

@@ -7,7 +7,7 @@ use tracing_subscriber::EnvFilter;
 
 /// How lines look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Format {
+pub(super) enum Format {
     /// For people.
     #[default]
     Plain,
@@ -23,7 +23,7 @@ impl From<&str> for Format {
 }
 
 /// Logs what this thread says, until the guard is dropped.
-pub fn start(filter: EnvFilter, format: Format) -> DefaultGuard {
+pub(super) fn start(filter: EnvFilter, format: Format) -> DefaultGuard {
     let lines = tracing_subscriber::fmt()
         .with_writer(io::stderr)
         .with_env_filter(filter);
@@ -35,6 +35,6 @@ pub fn start(filter: EnvFilter, format: Format) -> DefaultGuard {
 }
 
 /// A filter that lets one level and everything graver through.
-pub fn filter(level: LevelFilter) -> EnvFilter {
+pub(super) fn filter(level: LevelFilter) -> EnvFilter {
     EnvFilter::default().add_directive(level.into())
 }

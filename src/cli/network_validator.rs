@@ -32,7 +32,7 @@ pub const NOT_TESTED: u8 = 1;
 
 /// Proves that a pod's traffic is redirected to its proxy.
 #[derive(Clone, Debug, clap::Parser)]
-#[command(name = "network-validator", version)]
+#[command(name = "network-validator", bin_name = "outrigger network-validator", version)]
 pub struct Options {
     /// What is logged: a level or a filter
     #[arg(long, env = "LINKERD_NETWORK_VALIDATOR_LOG_LEVEL", default_value = "info")]

@@ -20,7 +20,7 @@ use values::{Csv, Integers, boolean, integer};
 
 /// Writes the rules that send a pod's traffic through its proxy.
 #[derive(Clone, Debug, clap::Parser)]
-#[command(name = "proxy-init", args_override_self = true)]
+#[command(name = "proxy-init", bin_name = "outrigger proxy-init", args_override_self = true)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub struct Options {
     /// Port of the proxy that incoming connections go to

@@ -36,6 +36,9 @@ pub const OPAQUE_PORTS: &str = "config.linkerd.io/opaque-ports";
 /// Whether the debug container is added.
 pub const ENABLE_DEBUG_SIDECAR: &str = "config.linkerd.io/enable-debug-sidecar";
 
+/// How long closed connections stay tracked.
+pub const CLOSE_WAIT_TIMEOUT: &str = "config.linkerd.io/close-wait-timeout";
+
 /// Further environment variables of the proxy; those of namespace and pod are merged.
 pub const PROXY_ADDITIONAL_ENV: &str = "config.linkerd.io/proxy-additional-env";
 

@@ -70,6 +70,7 @@ impl Installation {
 
     /// As [`Installation::parse`], for a document that is read already.
     pub fn from_document(mut document: Value, anchors: Option<&str>, namespace: &str) -> Result<Self, ConfigError> {
+        clear_streams(&mut document);
         strip_nulls(&mut document);
         coerce(&mut document, &SHAPE);
         let values = typed(&document)?;
@@ -129,6 +130,25 @@ fn merge(base: &mut Value, over: Value) {
             }
         }
         (base, over) => *base = over,
+    }
+}
+
+/// A null where the timeouts of control streams belong clears them, as it does for Linkerd: the proxy uses its own. Every
+/// other null takes the chart's default, where Linkerd's template would fail.
+fn clear_streams(document: &mut Value) {
+    let Some(proxy) = document.pointer_mut("/proxy") else {
+        return;
+    };
+    let cleared = [proxy.get("control"), proxy.pointer("/control/streams")].contains(&Some(&Value::Null));
+    if cleared {
+        let empty = ["initialTimeout", "idleTimeout", "lifetime"].map(|timeout| (timeout.to_owned(), Value::from("")));
+        let streams = Value::Object(empty.into_iter().collect());
+        if let Some(proxy) = proxy.as_object_mut() {
+            proxy.insert(
+                "control".to_owned(),
+                Value::Object([("streams".to_owned(), streams)].into_iter().collect()),
+            );
+        }
     }
 }
 
@@ -203,6 +223,15 @@ mod tests {
         assert!(installation.has("proxy.ports.admin"));
         assert!(!installation.has("proxy.ports.inbound"));
         assert!(!installation.has("proxy.resources"));
+    }
+
+    #[test]
+    fn a_null_clears_the_timeouts_of_control_streams() {
+        let streams = |document| parse(document).unwrap().values.proxy.control.streams;
+        assert_eq!(streams("proxy: {control: null}").lifetime, "");
+        assert_eq!(streams("proxy: {control: {streams: null}}").idle_timeout, "");
+        assert_eq!(streams("proxy: {control: {streams: {lifetime: null}}}").lifetime, "1h");
+        assert_eq!(streams("").lifetime, "1h");
     }
 
     #[test]

@@ -58,11 +58,11 @@ pub(super) enum Setter {
 
 /// Why a value was not taken.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Unreadable {
+pub struct Unreadable {
     /// What would be right.
-    pub(super) expected: String,
+    pub expected: String,
     /// Whether the pod must not run with the default instead.
-    pub(super) fatal: bool,
+    pub fatal: bool,
 }
 
 impl Setter {
@@ -153,7 +153,7 @@ fn fatal(result: Result<(), Unreadable>) -> Result<(), Unreadable> {
 
 mod table;
 
-pub(super) use table::row;
+pub(super) use table::{row, rows};
 
 #[cfg(test)]
 mod tests {
@@ -206,10 +206,6 @@ mod tests {
 
     #[test]
     fn rows_are_sorted_for_the_look_up() {
-        assert!(
-            table::rows()
-                .windows(2)
-                .all(|pair| pair[0].annotation < pair[1].annotation)
-        );
+        assert!(rows().windows(2).all(|pair| pair[0].annotation < pair[1].annotation));
     }
 }

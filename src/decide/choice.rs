@@ -4,7 +4,7 @@ use super::ranking::{self, Candidate};
 use super::{Coverage, Decision, DenyReason, Inputs, Opinion, Outcome, SkipReason};
 use crate::config::values::OnRefused;
 use crate::config::{Config, Installation};
-use crate::inject::{Metadata, Redirection, Shape, ShapeError, opaque_ports};
+use crate::inject::{self, Metadata, Redirection, Shape, ShapeError, opaque_ports};
 use crate::pod::Pod;
 use crate::pod::workload::Kind;
 use crate::policy::Verdict;
@@ -57,10 +57,10 @@ impl Choice<'_> {
     /// Chooses, and completes `decision`.
     pub(super) fn make(&self, mut decision: Decision, asked: Option<Redirection>, metadata: Metadata) -> Decision {
         let Facts { admission, before } = self.facts(&mut decision);
-        let user = match self.shape(Redirection::None, false) {
-            Ok(shape) => shape.user,
-            Err(error) => return decision.deny(DenyReason::Shape(error.to_string())),
-        };
+        if let Err(error) = inject::check(self.config) {
+            return decision.deny(DenyReason::Shape(error.to_string()));
+        }
+        let user = inject::proxy_user(self.config);
         if let Some(container) = ranking::container_of_user(self.pod, user) {
             return decision.deny(DenyReason::UserClash {
                 container: container.to_owned(),
@@ -188,7 +188,7 @@ impl Choice<'_> {
             without_debug,
         } = judged;
         if without_debug {
-            let text = format!("{} is not added: pod-security refuses it", crate::inject::DEBUG);
+            let text = format!("{} is not added: pod-security refuses it", inject::DEBUG);
             decision.warn("debug_container_refused", text);
         }
         if redirection == Redirection::Cni {

@@ -33,6 +33,11 @@ pub enum Coverage {
     },
     /// No node that the pod can land on has it.
     None,
+    /// Nodes or plugins cannot be read.
+    Unknown {
+        /// Why not.
+        why: String,
+    },
 }
 
 impl fmt::Display for Coverage {
@@ -55,6 +60,7 @@ impl fmt::Display for Coverage {
                 f,
                 "the CNI plugin is meant for {covered} of {nodes} nodes that the pod can land on, not for {uncovered}"
             ),
+            Self::Unknown { why } => write!(f, "where the CNI plugin is cannot be known: {why}"),
             Self::None => f.write_str("no CNI plugin is meant for any node that the pod can land on"),
         }
     }

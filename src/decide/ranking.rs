@@ -69,7 +69,7 @@ pub(super) fn rank(asked: Option<Redirection>, coverage: &Coverage, starved: &[&
                 .impossible
                 .push(format!("cni: {coverage}, and no label tells such nodes apart"));
         }
-        Coverage::None => ranking.impossible.push(format!("cni: {coverage}")),
+        Coverage::None | Coverage::Unknown { .. } => ranking.impossible.push(format!("cni: {coverage}")),
         Coverage::Declared | Coverage::All { .. } | Coverage::NoNodes => {}
     }
     ranking
@@ -97,7 +97,7 @@ pub(super) fn starved<'a>(pod: &Pod<'a>, config: &Config, user: i64) -> Vec<&'a 
 }
 
 /// The first application container that runs as `user`.
-pub(super) fn container_of_user<'a>(pod: &Pod<'a>, user: i64) -> Option<&'a str> {
+pub(crate) fn container_of_user<'a>(pod: &Pod<'a>, user: i64) -> Option<&'a str> {
     let of_pod = pod.security_context().and_then(|context| integer(context, "runAsUser"));
     let runs_as = |container: &Value| {
         let own = object(container, "securityContext").and_then(|context| integer(context, "runAsUser"));

@@ -390,3 +390,30 @@ fn strictness_turns_warnings_into_denials() {
     .decide();
     assert_eq!(strict.code(), "invalid_value");
 }
+
+#[test]
+fn the_documentation_lists_every_code() {
+    let document = include_str!("../../docs/decision.md");
+    let sources = [include_str!("reason.rs"), include_str!("eligibility.rs")];
+    let codes = sources
+        .into_iter()
+        .flat_map(|source| source.split("=> \"").skip(1))
+        .filter_map(|rest| rest.split('"').next());
+    let codes: Vec<_> = codes
+        .filter(|code| code.chars().all(|c| c.is_ascii_lowercase() || c == '_'))
+        .collect();
+    assert!(codes.len() > 25, "{codes:?}");
+    let missing: Vec<_> = codes
+        .into_iter()
+        .filter(|code| !["namespace", "workload"].contains(code) && !document.contains(&format!("| `{code}` |")))
+        .collect();
+    assert!(missing.is_empty(), "{missing:?}");
+    let choice = [include_str!("choice.rs"), include_str!("../decide.rs")].concat();
+    for code in choice
+        .split("decision.warn(\"")
+        .skip(1)
+        .filter_map(|rest| rest.split('"').next())
+    {
+        assert!(document.contains(&format!("| `{code}` |")), "{code}");
+    }
+}

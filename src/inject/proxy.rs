@@ -78,7 +78,7 @@ pub(super) fn resources(values: &Values) -> Resources<'_> {
 
 /// The user that the proxy runs as, which the redirect rules exempt: an annotation's, else that of
 /// `proxy.securityContext`, else `proxy.uid`.
-pub(super) fn user(config: &Config) -> i64 {
+pub fn user(config: &Config) -> i64 {
     let annotated = config
         .overridden
         .iter()

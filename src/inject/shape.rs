@@ -12,8 +12,6 @@ use serde_json::{Value, json};
 pub struct Shape {
     /// How traffic reaches the proxy.
     pub redirection: Redirection,
-    /// The user that the proxy runs as.
-    pub user: i64,
     /// Whether the proxy is an init container that restarts.
     pub native: bool,
     /// A label that the pod's node must have.
@@ -44,7 +42,8 @@ pub enum ShapeError {
 }
 
 impl Shape {
-    /// The shape of `pod` with `redirection`; with the debug container where `with_debug`.
+    /// The shape of `pod` with `redirection`; with the debug container where `with_debug`. The caller has [`check`]ed
+    /// the configuration.
     pub fn new(
         installation: &Installation,
         config: &Config,
@@ -53,7 +52,6 @@ impl Shape {
         with_debug: bool,
     ) -> Result<Self, ShapeError> {
         let values = &config.values;
-        check(config)?;
         let init = match redirection {
             Redirection::InitContainer => Some(proxy_init::container(config)?.into_value()),
             Redirection::Cni => Some(validator::container(values).into_value()),
@@ -61,7 +59,6 @@ impl Shape {
         };
         Ok(Self {
             redirection,
-            user: proxy::user(config),
             native: values.proxy.native_sidecar,
             node_selector: None,
             first: values.proxy.r#await,
@@ -163,8 +160,8 @@ pub fn metadata_patch(metadata: Metadata, template: &Value, prefix: &str) -> Vec
     patch
 }
 
-/// What no redirection can mend.
-fn check(config: &Config) -> Result<(), ShapeError> {
+/// Checks what stands in the way of every shape.
+pub fn check(config: &Config) -> Result<(), ShapeError> {
     let proxy = &config.values.proxy;
     if !matches!(proxy.log_http_headers.as_str(), "insecure" | "off" | "") {
         return Err(ShapeError::LogHttpHeaders(proxy.log_http_headers.clone()));

@@ -13,7 +13,6 @@ const POLICIES: [&str; 6] = [
 ];
 
 /// Every row.
-#[cfg(test)]
 pub(in crate::config) fn rows() -> &'static [Override] {
     &ROWS
 }

@@ -54,8 +54,11 @@ fn detail(policy: &str, server: Server, pod: &Value) -> String {
     evaluation.detail
 }
 
-/// Each row: policy, changes, detail; on the newest server.
-fn check(rows: &[(&str, &[(&str, Value)], &str)]) {
+/// Policy, changes, detail.
+type Row<'r> = (&'r str, &'r [(&'r str, Value)], &'r str);
+
+/// Judges each row on the newest server.
+fn check(rows: &[Row<'_>]) {
     for (policy, changes, expected) in rows {
         assert_eq!(
             detail(policy, Release::NEWEST.into(), &pod(changes)),

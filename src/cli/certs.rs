@@ -1,0 +1,116 @@
+//! `outrigger certs`: certificates for development, made on the spot.
+//!
+//! A CA that lives for this one certificate, whose key is never written, and a leaf for the webhook. See
+//! `certs/README.md` for what to use in production.
+
+use super::print;
+use anyhow::{Context, Result, bail};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use clap::Args;
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
+};
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+/// Arguments of `certs`.
+#[derive(Args, Clone, Debug)]
+pub(super) struct Arguments {
+    /// Folder to write ca.crt, tls.crt and tls.key to
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// Name that the API server dials, <service>.<namespace>.svc; may be repeated
+    #[arg(long, value_name = "NAME", required = true)]
+    dns: Vec<String>,
+    /// Replace files that are there
+    #[arg(long)]
+    force: bool,
+}
+
+/// Writes the files, and prints the `caBundle` of the webhook's configuration.
+pub(super) fn run(arguments: &Arguments) -> Result<()> {
+    let made = make(&arguments.dns)?;
+    let files = [
+        ("ca.crt", &made.authority, 0o644),
+        ("tls.crt", &made.certificate, 0o644),
+        ("tls.key", &made.key, 0o600),
+    ];
+    let folder = &arguments.out;
+    let taken = files
+        .iter()
+        .find(|(name, ..)| !arguments.force && folder.join(name).exists());
+    if let Some((name, ..)) = taken {
+        bail!("{} exists: give --force to replace it", folder.join(name).display());
+    }
+    create(folder).with_context(|| folder.display().to_string())?;
+    for (name, text, mode) in files {
+        let path = folder.join(name);
+        write(&path, text, mode).with_context(|| path.display().to_string())?;
+    }
+    print(&format!("{}\n", STANDARD.encode(&made.authority)))
+}
+
+/// Certificates and key in PEM.
+struct Made {
+    authority: String,
+    certificate: String,
+    key: String,
+}
+
+/// How long a certificate for development is good for.
+const VALIDITY: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+fn make(names: &[String]) -> Result<Made> {
+    let now = SystemTime::now();
+    let mut authority = CertificateParams::default();
+    (authority.not_before, authority.not_after) = (now.into(), (now + VALIDITY).into());
+    authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    authority
+        .distinguished_name
+        .push(DnType::CommonName, "Outrigger development CA");
+    let authority_key = KeyPair::generate()?;
+    let authority_certificate = authority.self_signed(&authority_key)?;
+    let mut leaf = CertificateParams::new(names).context("--dns")?;
+    (leaf.not_before, leaf.not_after) = (authority.not_before, authority.not_after);
+    leaf.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    leaf.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    if let Some(name) = names.first() {
+        leaf.distinguished_name.push(DnType::CommonName, name.as_str());
+    }
+    let key = KeyPair::generate()?;
+    let certificate = leaf.signed_by(&key, &Issuer::new(authority, authority_key))?;
+    Ok(Made {
+        authority: authority_certificate.pem(),
+        certificate: certificate.pem(),
+        key: key.serialize_pem(),
+    })
+}
+
+#[expect(clippy::disallowed_methods, reason = "writing files is what the command is for")]
+fn create(folder: &Path) -> std::io::Result<()> {
+    fs::create_dir_all(folder)
+}
+
+/// Writes a new file beside the old one and puts it in its place, so that no reader sees half of it and the mode holds
+/// from the start.
+#[expect(clippy::disallowed_methods, reason = "writing files is what the command is for")]
+fn write(path: &Path, text: &str, mode: u32) -> std::io::Result<()> {
+    let unfinished = path.with_extension("new");
+    match fs::remove_file(&unfinished) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(mode)
+        .open(&unfinished)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(unfinished, path)
+}

@@ -1,0 +1,323 @@
+//! Injecting one resource of a manifest, without a cluster.
+//!
+//! By default only annotations are written, for the webhook to act on; with `manual` the proxy itself is. What the
+//! webhook would leave alone is left alone here too, and what it would leave alone against its author's wish is an
+//! error, because nobody reads the trace of a command.
+
+use crate::cli::resources::{Change, Changed, Outcome};
+use crate::config::annotation::{
+    CLOSE_WAIT_TIMEOUT, CONTROL_PLANE_COMPONENT, CREATED_BY, ENABLE_DEBUG_SIDECAR, INJECT, OPAQUE_PORTS, SETUP_IPTABLES,
+};
+use crate::config::values::Values;
+use crate::config::{Config, Installation, Layers, difference};
+use crate::decide::{self, DenyReason, Namespace, SkipReason, asked, eligibility};
+use crate::inject::patch::Operation;
+use crate::inject::uninject::uninject;
+use crate::inject::{self, Metadata, Owner, Redirection, Shape, metadata_patch};
+use crate::pod::workload::Kind;
+use crate::pod::{Pod, boolean};
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+
+/// What `inject` does to every resource.
+#[derive(Clone, Debug)]
+pub struct Injector {
+    /// The installation, its values as the flags left them.
+    installation: Installation,
+    /// Annotations that say what the flags changed.
+    overrides: BTreeMap<String, String>,
+    options: Options,
+}
+
+/// What is asked for beside the values.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Whether the proxy itself is written, instead of annotations for the webhook.
+    pub manual: bool,
+    /// How traffic is redirected, where a flag says so.
+    pub redirection: Option<Redirection>,
+    /// Whether the debug container is added.
+    pub debug: bool,
+}
+
+/// A workload under injection.
+struct Workload<'a> {
+    kind: Kind,
+    object: &'a Value,
+    template: &'a Value,
+    prefix: &'static str,
+}
+
+impl Workload<'_> {
+    fn namespace(&self) -> &str {
+        self.object
+            .pointer("/metadata/namespace")
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    }
+}
+
+impl Injector {
+    /// An injector for an installation whose values the flags changed to `values`.
+    pub fn new(installation: &Installation, values: Values, options: Options) -> Self {
+        let overrides = difference::annotations(&installation.values, &values);
+        let mut installation = installation.clone();
+        installation.values = values;
+        Self {
+            installation,
+            overrides,
+            options,
+        }
+    }
+
+    /// The installation, its values as the flags left them.
+    pub fn installation(&self) -> &Installation {
+        &self.installation
+    }
+
+    /// Injects `object` as if nothing had been injected before. What its author asked for in `linkerd.io` annotations
+    /// is kept: ingress mode, and a redirection.
+    pub fn reinject(&self, object: &Value) -> Change {
+        let mut clean = object.clone();
+        uninject(&mut clean);
+        restore(object, &mut clean);
+        self.inject(&clean)
+    }
+
+    /// Injects `object` as it stands.
+    pub fn inject(&self, object: &Value) -> Change {
+        let skipped = || Ok(Changed::new(object.clone(), Outcome::Skipped));
+        let Some(kind) = Kind::of(object) else { return skipped() };
+        let Some(prefix) = kind.template_pointer() else {
+            return match self.annotations_of(kind) {
+                Some(annotations) => Ok(Changed::new(annotated(object, "", annotations)?, Outcome::Annotated)),
+                None => skipped(),
+            };
+        };
+        let name = format!("{}/{}", kind.lower_case(), Pod::new(object).name().unwrap_or_default());
+        let failed = |error| format!("failed to inject {name}: {error}");
+        let Some(template) = object.pointer(prefix) else {
+            return Err(failed("it has no pod template".to_owned()));
+        };
+        let workload = Workload {
+            kind,
+            object,
+            template,
+            prefix,
+        };
+        if Pod::new(template).label(CONTROL_PLANE_COMPONENT).is_some() && !self.options.manual {
+            return Err("--manual must be set when injecting control plane components".to_owned());
+        }
+        if !self.may_inject(&workload).map_err(failed)? {
+            return skipped();
+        }
+        let (patch, warnings) = match self.options.manual {
+            true => self.proxy(&workload).map_err(failed)?,
+            false => (self.annotations(&workload), Vec::new()),
+        };
+        Ok(Changed {
+            value: apply(object, &patch).map_err(failed)?,
+            outcome: Outcome::Injected,
+            warnings,
+        })
+    }
+
+    /// What a resource without pods of its own is annotated with: a namespace with everything that its pods inherit, a
+    /// service with its opaque ports.
+    fn annotations_of(&self, kind: Kind) -> Option<BTreeMap<String, String>> {
+        if kind == Kind::Service {
+            let ports = self.overrides.get(OPAQUE_PORTS)?;
+            return Some(BTreeMap::from([(OPAQUE_PORTS.to_owned(), ports.clone())]));
+        }
+        let mut annotations = self.overrides.clone();
+        // No pod inherits it.
+        annotations.remove(CLOSE_WAIT_TIMEOUT);
+        annotations
+            .entry(INJECT.to_owned())
+            .or_insert_with(|| "enabled".to_owned());
+        annotations.extend(self.redirection());
+        Some(annotations)
+    }
+
+    fn redirection(&self) -> Option<(String, String)> {
+        let redirection = self.options.redirection?;
+        Some((SETUP_IPTABLES.to_owned(), redirection.annotation().to_owned()))
+    }
+
+    /// Whether the webhook would inject the pods, if it were asked to; an error where they cannot be.
+    fn may_inject(&self, workload: &Workload<'_>) -> Result<bool, String> {
+        let pod = Pod::new(workload.template);
+        let asked = Map::from_iter([(INJECT.to_owned(), Value::from("enabled"))]);
+        let namespace = Namespace {
+            name: workload.namespace(),
+            labels: None,
+            annotations: Some(&asked),
+        };
+        let mut reasons = eligibility::judge(&pod, &namespace, Some(&self.installation), &mut Vec::new()).reasons;
+        // The API server mounts the token; a template has no mount to look at.
+        let token = boolean(pod.spec(), "automountServiceAccountToken") != Some(false);
+        reasons.retain(|reason| {
+            !(*reason == SkipReason::AutomountDisabled && token
+                || *reason == SkipReason::ControlPlanePod && self.options.manual)
+        });
+        if reasons.contains(&SkipReason::InjectionDisableAnnotationPresent) {
+            return Ok(false);
+        }
+        let unwanted = [
+            SkipReason::AutomountDisabled,
+            SkipReason::HostNetworkEnabled,
+            SkipReason::SidecarAlreadyExists,
+        ];
+        let messages: Vec<_> = unwanted
+            .into_iter()
+            .filter(|reason| reasons.contains(reason))
+            .map(|reason| reason.to_string())
+            .collect();
+        if !messages.is_empty() {
+            return Err(messages.join(", "));
+        }
+        Ok(reasons.is_empty())
+    }
+
+    /// Everything that the flags say about a pod, in annotations.
+    fn pod_annotations(&self) -> BTreeMap<String, String> {
+        let mut annotations = self.overrides.clone();
+        if self.options.debug {
+            annotations.insert(ENABLE_DEBUG_SIDECAR.to_owned(), "true".to_owned());
+        }
+        annotations.extend(self.redirection());
+        annotations
+    }
+
+    /// The patch that has the webhook inject the pods.
+    fn annotations(&self, workload: &Workload<'_>) -> Vec<Operation> {
+        let mut annotations = self.pod_annotations();
+        if Pod::new(workload.template).annotation(INJECT) != Some("ingress") {
+            annotations
+                .entry(INJECT.to_owned())
+                .or_insert_with(|| "enabled".to_owned());
+        }
+        let metadata = Metadata {
+            annotations,
+            labels: BTreeMap::new(),
+        };
+        metadata_patch(metadata, workload.template, workload.prefix)
+    }
+
+    /// The patch that gives the pods the proxy, with a warning for each value that was not taken.
+    fn proxy(&self, workload: &Workload<'_>) -> Result<(Vec<Operation>, Vec<String>), String> {
+        let Workload {
+            kind,
+            object,
+            template,
+            prefix,
+        } = *workload;
+        let annotations = self.pod_annotations();
+        // A flag's value is in the values already; what an annotation of the template says of it is overwritten.
+        let bare = without(template, &annotations);
+        let pod = Pod::new(&bare);
+        let layers = Layers {
+            namespace: None,
+            pod: &pod,
+            workload: object.pointer("/metadata/annotations").and_then(Value::as_object),
+        };
+        let config = Config::effective(&self.installation, &layers);
+        let strict = config.problems.first().filter(|_| config.values.outrigger.strict);
+        if let Some(problem) = config.fatal_problem().or(strict) {
+            return Err(problem.to_string());
+        }
+        let asked = self.asked(&pod)?;
+        let chosen = asked.unwrap_or(match config.values.cni_enabled {
+            true => Redirection::Cni,
+            false => Redirection::InitContainer,
+        });
+        let name = Pod::new(object).name().unwrap_or_default().to_owned();
+        let owner = Owner { kind: Some(kind), name };
+        let mut metadata = Metadata::injected(&self.installation, &config, Some(&owner), workload.namespace());
+        metadata.annotations.extend(annotations);
+        if let Some(redirection) = asked {
+            metadata = metadata.with_redirection(redirection);
+        }
+        let debug = config.debug || self.options.debug;
+        inject::check(&config).map_err(|error| error.to_string())?;
+        let user = inject::proxy_user(&config);
+        if let Some(container) = decide::container_of_user(&pod, user) {
+            let container = container.to_owned();
+            return Err(DenyReason::UserClash { container, user }.to_string());
+        }
+        let shape = Shape::new(&self.installation, &config, &pod, chosen, debug).map_err(|error| error.to_string())?;
+        let warnings = config.problems.iter().map(ToString::to_string).collect();
+        Ok((shape.into_patch(metadata, template, prefix), warnings))
+    }
+
+    /// The redirection that a flag or the template asks for.
+    fn asked(&self, pod: &Pod<'_>) -> Result<Option<Redirection>, String> {
+        if self.options.redirection.is_some() {
+            return Ok(self.options.redirection);
+        }
+        let nothing = Namespace {
+            name: "",
+            labels: None,
+            annotations: None,
+        };
+        asked::read(pod, &nothing, &mut Vec::new()).map_err(|value| DenyReason::UnknownRedirection(value).to_string())
+    }
+}
+
+/// Puts back what the author of a template asked for, which uninjecting takes out with the rest. A redirection beside
+/// the mark of an injection was written by that injection.
+fn restore(original: &Value, clean: &mut Value) {
+    let Some(pointer) = Kind::of(original).and_then(Kind::template_pointer) else {
+        return;
+    };
+    let Some(template) = original.pointer(pointer) else {
+        return;
+    };
+    let pod = Pod::new(template);
+    let ingress = pod.annotation(INJECT).filter(|mode| *mode == "ingress");
+    let redirection = pod
+        .annotation(SETUP_IPTABLES)
+        .filter(|_| pod.annotation(CREATED_BY).is_none());
+    let asked = [(INJECT, ingress), (SETUP_IPTABLES, redirection)];
+    for (key, value) in asked {
+        let Some(value) = value else { continue };
+        let annotations = BTreeMap::from([(key.to_owned(), value.to_owned())]);
+        if let Ok(restored) = annotated(clean, pointer, annotations) {
+            *clean = restored;
+        }
+    }
+}
+
+/// The template without the annotations that `overrides` will replace.
+fn without(template: &Value, overrides: &BTreeMap<String, String>) -> Value {
+    let mut template = template.clone();
+    if let Some(annotations) = template
+        .pointer_mut("/metadata/annotations")
+        .and_then(Value::as_object_mut)
+    {
+        annotations.retain(|key, _| !overrides.contains_key(key));
+    }
+    template
+}
+
+/// `object` with `annotations` at what stands at `prefix`.
+fn annotated(object: &Value, prefix: &str, annotations: BTreeMap<String, String>) -> Result<Value, String> {
+    let metadata = Metadata {
+        annotations,
+        labels: BTreeMap::new(),
+    };
+    let place = object.pointer(prefix).unwrap_or(&Value::Null);
+    apply(object, &metadata_patch(metadata, place, prefix))
+}
+
+fn apply(object: &Value, patch: &[Operation]) -> Result<Value, String> {
+    let patch: json_patch::Patch = serde_json::to_value(patch)
+        .and_then(serde_json::from_value)
+        .map_err(|error| error.to_string())?;
+    let mut patched = object.clone();
+    json_patch::patch(&mut patched, &patch).map_err(|error| error.to_string())?;
+    Ok(patched)
+}
+
+#[cfg(test)]
+mod tests;

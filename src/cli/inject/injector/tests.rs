@@ -1,0 +1,344 @@
+#![expect(clippy::wildcard_enum_match_arm, reason = "most kinds are alike")]
+
+use super::*;
+use proptest::prelude::*;
+use serde_json::json;
+
+fn installation(values: &str) -> Installation {
+    Installation::parse(&["linkerdVersion: v1", values], Some("anchors"), "linkerd").unwrap()
+}
+
+fn injector(values: &str, change: impl FnOnce(&mut Values), options: Options) -> Injector {
+    let installation = installation(values);
+    let mut changed = installation.values.clone();
+    change(&mut changed);
+    Injector::new(&installation, changed, options)
+}
+
+fn annotating() -> Injector {
+    injector("", |_| {}, Options::default())
+}
+
+fn manual() -> Injector {
+    let options = Options {
+        manual: true,
+        ..Options::default()
+    };
+    injector("", |_| {}, options)
+}
+
+fn deployment(annotations: &Value, spec: &Value) -> Value {
+    json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "shop"},
+        "spec": {"template": {"metadata": {"annotations": annotations}, "spec": spec}}})
+}
+
+fn pod_annotations(injector: &Injector, annotations: &Value) -> Value {
+    let object = deployment(annotations, &json!({"containers": []}));
+    injector.reinject(&object).unwrap().value["spec"]["template"]["metadata"]["annotations"].clone()
+}
+
+fn error(injector: &Injector, object: &Value) -> String {
+    injector.reinject(object).unwrap_err()
+}
+
+fn names(list: &Value) -> Vec<&str> {
+    let names = list
+        .as_array()
+        .map(|items| items.iter().map(crate::pod::container_name).collect());
+    names.unwrap_or_default()
+}
+
+#[test]
+fn annotations_have_the_webhook_inject() {
+    assert_eq!(
+        pod_annotations(&annotating(), &json!({"a": "b", "linkerd.io/inject": "junk"})),
+        json!({"a": "b", "linkerd.io/inject": "enabled"})
+    );
+    let options = Options {
+        debug: true,
+        redirection: Some(Redirection::Cni),
+        manual: false,
+    };
+    let injector = injector(
+        "",
+        |values| {
+            values.proxy.ports.admin = 1;
+            values.proxy_init.close_wait_timeout_secs = 90;
+        },
+        options,
+    );
+    let expected = json!({
+        "config.linkerd.io/admin-port": "1",
+        "config.linkerd.io/close-wait-timeout": "1m30s",
+        "config.linkerd.io/enable-debug-sidecar": "true",
+        "linkerd.io/inject": "enabled",
+        "linkerd.io/setup-iptables": "cni",
+    });
+    assert_eq!(pod_annotations(&injector, &json!({})), expected);
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "annotations": {"linkerd.io/inject": "disabled"}}});
+    let injected = injector.reinject(&namespace).unwrap();
+    assert_eq!(injected.outcome, Outcome::Annotated);
+    assert_eq!(
+        injected.value["metadata"]["annotations"],
+        json!({"config.linkerd.io/admin-port": "1", "linkerd.io/inject": "enabled", "linkerd.io/setup-iptables": "cni"})
+    );
+}
+
+#[test]
+fn what_the_author_asked_for_survives() {
+    let ingress = json!({"linkerd.io/inject": "ingress"});
+    assert_eq!(pod_annotations(&annotating(), &ingress), ingress);
+    // The installation's own ingress mode is no reason to say nothing (Linkerd's inject says nothing then).
+    let of_installation = injector("proxy: {isIngress: true}", |_| {}, Options::default());
+    assert_eq!(
+        pod_annotations(&of_installation, &json!({}))["linkerd.io/inject"],
+        "enabled"
+    );
+    let asked = json!({"linkerd.io/inject": "enabled", "linkerd.io/setup-iptables": "false"});
+    assert_eq!(pod_annotations(&annotating(), &asked), asked);
+    let written = json!({"linkerd.io/created-by": "x", "linkerd.io/setup-iptables": "cni"});
+    assert_eq!(
+        pod_annotations(&annotating(), &written),
+        json!({"linkerd.io/inject": "enabled"})
+    );
+
+    let object = deployment(&ingress, &json!({"containers": []}));
+    let proxy = manual().reinject(&object).unwrap().value["spec"]["template"]["spec"]["initContainers"][1].clone();
+    assert!(
+        proxy["env"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|it| it["name"] == "LINKERD2_PROXY_INGRESS_MODE")
+    );
+}
+
+#[test]
+fn services_get_opaque_ports_and_nothing_else() {
+    let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "db"}});
+    let untouched = Changed::new(service.clone(), Outcome::Skipped);
+    assert_eq!(annotating().reinject(&service), Ok(untouched));
+    let injector = injector(
+        "",
+        |values| values.proxy.opaque_ports = "3306".to_owned(),
+        Options::default(),
+    );
+    let expected = json!({"apiVersion": "v1", "kind": "Service",
+        "metadata": {"name": "db", "annotations": {"config.linkerd.io/opaque-ports": "3306"}}});
+    let annotated = Changed::new(expected, Outcome::Annotated);
+    assert_eq!(injector.reinject(&service), Ok(annotated));
+}
+
+#[test]
+fn what_cannot_be_injected_is_an_error_unless_it_is_disabled() {
+    let host = json!({"hostNetwork": true, "containers": [{"name": "istio-proxy", "image": "x"}]});
+    assert_eq!(
+        error(&annotating(), &deployment(&json!({}), &host)),
+        "failed to inject deployment/web: hostNetwork is enabled, pod has a sidecar injected already"
+    );
+    let disabled = deployment(&json!({"linkerd.io/inject": "disabled"}), &host);
+    let skipped = Changed::new(disabled.clone(), Outcome::Skipped);
+    assert_eq!(annotating().reinject(&disabled), Ok(skipped));
+    let udp = json!({"containers": [{"name": "app", "ports": [{"containerPort": 53, "protocol": "UDP"}]}]});
+    let injected = annotating().reinject(&deployment(&json!({}), &udp)).unwrap();
+    assert_eq!(injected.outcome, Outcome::Injected);
+
+    let unprojected = injector(
+        "identity: {serviceAccountTokenProjection: false}",
+        |_| {},
+        Options::default(),
+    );
+    assert!(
+        unprojected
+            .reinject(&deployment(&json!({}), &json!({"containers": []})))
+            .is_ok()
+    );
+    let without_token = json!({"automountServiceAccountToken": false, "containers": []});
+    assert!(error(&unprojected, &deployment(&json!({}), &without_token)).contains("automountServiceAccountToken"));
+    let control_plane = json!({"apiVersion": "v1", "kind": "Pod",
+        "metadata": {"labels": {"linkerd.io/control-plane-component": "destination"}}, "spec": {"containers": []}});
+    assert_eq!(
+        error(&annotating(), &control_plane),
+        "--manual must be set when injecting control plane components"
+    );
+    assert_eq!(manual().reinject(&control_plane).unwrap().outcome, Outcome::Injected);
+}
+
+#[test]
+fn other_kinds_and_groups_are_left_alone() {
+    for object in [
+        json!(null),
+        json!("text"),
+        json!({"apiVersion": "serving.knative.dev/v1", "kind": "Service", "spec": {"template": {"spec": {"containers": []}}}}),
+        json!({"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "spec": {"tasks": []}}),
+        json!({"apiVersion": "v1", "kind": "PodList", "items": []}),
+    ] {
+        let skipped = Changed::new(object.clone(), Outcome::Skipped);
+        assert_eq!(manual().reinject(&object), Ok(skipped));
+    }
+}
+
+#[test]
+fn half_a_workload_is_an_error() {
+    let object = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": {}});
+    assert_eq!(
+        error(&annotating(), &object),
+        "failed to inject deployment/web: it has no pod template"
+    );
+    let object = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}});
+    assert!(error(&manual(), &object).starts_with("failed to inject pod/web: "));
+}
+
+#[test]
+fn the_redirection_is_what_was_asked_for_else_what_the_installation_has() {
+    let inits = |injector: &Injector, asked: &str| {
+        let object = deployment(&json!({"linkerd.io/setup-iptables": asked}), &json!({"containers": []}));
+        let value = injector.reinject(&object)?.value;
+        Ok::<_, String>(names(&value["spec"]["template"]["spec"]["initContainers"]).join(" "))
+    };
+    let cni = |redirection| {
+        let options = Options {
+            manual: true,
+            redirection,
+            ..Options::default()
+        };
+        injector("cniEnabled: true", |_| {}, options)
+    };
+    assert_eq!(inits(&manual(), "").unwrap(), "linkerd-init linkerd-proxy");
+    assert_eq!(
+        inits(&manual(), "cni").unwrap(),
+        "linkerd-network-validator linkerd-proxy"
+    );
+    assert_eq!(inits(&manual(), "false").unwrap(), "linkerd-proxy");
+    assert_eq!(
+        inits(&cni(None), "true").unwrap(),
+        "linkerd-network-validator linkerd-proxy"
+    );
+    assert_eq!(
+        inits(&cni(None), "init-container").unwrap(),
+        "linkerd-init linkerd-proxy"
+    );
+    let by_flag = inits(&cni(Some(Redirection::Cni)), "init-container");
+    assert_eq!(by_flag.unwrap(), "linkerd-network-validator linkerd-proxy");
+    assert!(
+        inits(&manual(), "maybe")
+            .unwrap_err()
+            .contains("\"maybe\" is not one of true, false, init-container, cni")
+    );
+}
+
+#[test]
+fn a_flag_wins_over_an_annotation_of_the_template() {
+    let options = Options {
+        manual: true,
+        ..Options::default()
+    };
+    let injector = injector("", |values| values.proxy.ports.admin = 1234, options);
+    let annotations = json!({"config.linkerd.io/admin-port": "9", "config.linkerd.io/control-port": "x"});
+    let injected = injector
+        .reinject(&deployment(&annotations, &json!({"containers": []})))
+        .unwrap();
+    let template = &injected.value["spec"]["template"];
+    assert_eq!(
+        template["metadata"]["annotations"]["config.linkerd.io/admin-port"],
+        "1234"
+    );
+    assert_eq!(
+        template["spec"]["initContainers"][1]["readinessProbe"]["httpGet"]["port"],
+        1234
+    );
+    assert_eq!(
+        injected.warnings,
+        ["pod annotation config.linkerd.io/control-port: \"x\" is not a port number"]
+    );
+}
+
+#[test]
+fn what_would_make_the_pod_unsafe_is_an_error() {
+    let containers = json!({"containers": [{"name": "app", "securityContext": {"runAsUser": 2102}}]});
+    assert!(error(&manual(), &deployment(&json!({}), &containers)).contains("container \"app\" runs as user 2102"));
+    let root = json!({"config.linkerd.io/proxy-uid": "0"});
+    assert!(error(&manual(), &deployment(&root, &json!({"containers": []}))).contains("a user ID other than 0"));
+}
+
+/// Manifests with and without what injection adds.
+fn workload() -> impl Strategy<Value = Value> {
+    let entries = prop::collection::btree_map(
+        prop::sample::select(vec![
+            "app",
+            "linkerd.io/inject",
+            "linkerd.io/x",
+            "config.linkerd.io/admin-port",
+            "linkerd.io/created-by",
+        ]),
+        prop::sample::select(vec!["enabled", "1", "a"]),
+        0..4,
+    );
+    let container = prop::sample::select(vec![
+        "app",
+        "linkerd-proxy",
+        "linkerd-init",
+        "linkerd-network-validator",
+        "b",
+    ])
+    .prop_map(|name| json!({"name": name, "image": "x", "volumeMounts": [{"name": "data", "mountPath": "/d"}]}));
+    let list = |item| prop::option::of(prop::collection::vec(item, 0..3));
+    let volume = prop::sample::select(vec!["data", "linkerd-identity-token"])
+        .prop_map(|name| json!({"name": name, "emptyDir": {}}));
+    let kinds = prop::sample::select(Kind::WITH_TEMPLATE.to_vec());
+    let parts = (
+        list(container.clone().boxed()),
+        list(container.boxed()),
+        list(volume.boxed()),
+    );
+    (kinds, prop::option::of(entries.clone()), entries, parts).prop_map(|(kind, annotations, labels, parts)| {
+        let (containers, init_containers, volumes) = parts;
+        let template = json!({"metadata": {"annotations": annotations, "labels": labels},
+            "spec": {"containers": containers, "initContainers": init_containers, "volumes": volumes, "newField": {"a": null}}});
+        let version = match kind {
+            Kind::Pod | Kind::ReplicationController => "v1",
+            Kind::CronJob | Kind::Job => "batch/v1",
+            _ => "apps/v1",
+        };
+        let mut object = match kind {
+            Kind::Pod => template,
+            Kind::CronJob => json!({"spec": {"jobTemplate": {"spec": {"template": template}}}}),
+            _ => json!({"spec": {"template": template}}),
+        };
+        object["apiVersion"] = version.into();
+        object["kind"] = kind.name().into();
+        object["metadata"]["name"] = "web".into();
+        object
+    })
+}
+
+/// Without nulls and empty lists and maps, which mean the same as nothing.
+fn compact(value: &Value) -> Value {
+    let filled = |value: &Value| !matches!(value, Value::Null) && *value != json!({}) && *value != json!([]);
+    match value {
+        Value::Object(map) => map
+            .iter()
+            .map(|(key, value)| (key.clone(), compact(value)))
+            .filter(|(_, value)| filled(value))
+            .collect(),
+        Value::Array(list) => list.iter().map(compact).collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
+    }
+}
+
+proptest! {
+    #[test]
+    fn uninjecting_undoes_injecting(object in workload(), by_hand in any::<bool>()) {
+        let injector = if by_hand { manual() } else { annotating() };
+        let uninjected = |object: &Value| {
+            let mut object = object.clone();
+            uninject(&mut object);
+            object
+        };
+        let injected = injector.reinject(&object).unwrap().value;
+        prop_assert_eq!(compact(&uninjected(&injected)), compact(&uninjected(&object)));
+        let again = injector.reinject(&uninjected(&injected)).unwrap().value;
+        prop_assert_eq!(compact(&again), compact(&injected));
+        prop_assert_eq!(compact(&injector.reinject(&injected).unwrap().value), compact(&injected));
+    }
+}

@@ -1,0 +1,72 @@
+//! Where the configuration of the Linkerd installation comes from: files, a cluster, or the chart's defaults.
+
+use super::input;
+use crate::config::{ConfigError, Installation};
+use anyhow::{Context, Result, anyhow};
+use clap::Args;
+use std::path::PathBuf;
+
+mod cluster;
+
+/// Flags that say where the configuration comes from.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Configuration of the installation")]
+pub(super) struct Source {
+    /// Values of the installation (YAML), as in the ConfigMap linkerd-config; later files lie over earlier ones
+    #[arg(long, value_name = "FILE")]
+    values: Vec<PathBuf>,
+    /// Use the chart's default values instead of asking the cluster
+    #[arg(long)]
+    ignore_cluster: bool,
+    /// Trust anchors of the installation (PEM), instead of those of the values
+    #[arg(long, value_name = "FILE")]
+    trust_anchors: Option<PathBuf>,
+    /// Namespace of Linkerd's control plane
+    #[arg(short = 'L', long, value_name = "NAME", env = "LINKERD_NAMESPACE", default_value = "linkerd", value_parser = namespace)]
+    linkerd_namespace: String,
+    #[command(flatten)]
+    cluster: cluster::Connection,
+}
+
+impl Source {
+    /// Reads the configuration: `--values` where it is given, the defaults with `--ignore-cluster`, else the cluster's.
+    pub(super) fn read(&self) -> Result<Installation> {
+        let anchors = self.trust_anchors.as_ref().map(|path| input::text(path)).transpose()?;
+        let documents = match (self.values.as_slice(), self.ignore_cluster) {
+            ([], true) => Vec::new(),
+            ([], false) => vec![self.cluster.values(&self.linkerd_namespace)?],
+            (files, _) => files.iter().map(|path| input::text(path)).collect::<Result<_>>()?,
+        };
+        let documents: Vec<_> = documents.iter().map(String::as_str).collect();
+        Installation::parse(&documents, anchors.as_deref(), &self.linkerd_namespace).with_context(|| {
+            let names: Vec<_> = self.values.iter().map(|path| path.display().to_string()).collect();
+            if names.is_empty() {
+                "linkerd-config".to_owned()
+            } else {
+                names.join(", ")
+            }
+        })
+    }
+}
+
+/// Checks that a proxy can be made from `installation`; says which flag would mend it.
+pub(super) fn check(installation: &Installation) -> Result<()> {
+    let Err(error) = installation.check() else {
+        return Ok(());
+    };
+    let hint = |what, flag| anyhow!("--manual needs {what}: give {flag}, or --values with the installation's values");
+    Err(if error == ConfigError::NoVersion {
+        hint("the proxy's version", "--proxy-version")
+    } else if error == ConfigError::NoTrustAnchors {
+        hint("the installation's trust anchors", "--trust-anchors")
+    } else {
+        error.into()
+    })
+}
+
+fn namespace(text: &str) -> Result<String> {
+    let valid = !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
+    valid
+        .then(|| text.to_owned())
+        .ok_or_else(|| anyhow!("{text} is not a valid namespace"))
+}

@@ -1,0 +1,149 @@
+//! What is known of the cluster: watches into an index, and look-ups where the index does not reach.
+//!
+//! No request waits for the API server while caches are warm. A namespace that is not in the index yet costs one get, an
+//! unknown owner one get, each with a deadline and shared by all requests that ask at the same time. There is never a
+//! watch on pods. Where the API server cannot be reached, what was known last is served and said to be stale.
+
+pub mod events;
+pub mod facts;
+pub mod index;
+pub mod owner;
+
+mod lookup;
+mod watch;
+
+pub use facts::{Facts, Namespace};
+pub use lookup::LookupError;
+pub use owner::Owner;
+
+use crate::pod::Pod;
+use crate::policy::pod_security::Server as ApiServer;
+use index::{Index, ObjectsError, Status};
+use k8s_openapi::api::core::v1;
+use kube::{Api, Client};
+use lookup::Lookups;
+use owner::{Child, Owners};
+use serde_json::Value;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The cluster, as the webhook sees it.
+pub struct Cluster {
+    index: Mutex<Index>,
+    origin: Origin,
+}
+
+/// Where facts come from.
+enum Origin {
+    /// An API server.
+    Server(Box<Server>),
+    /// Manifests: all that will ever be known.
+    Manifests { owners: HashMap<Child, Owner> },
+}
+
+struct Server {
+    client: Client,
+    namespaces: Lookups<String, Option<Arc<Namespace>>>,
+    owners: Owners,
+}
+
+impl Cluster {
+    /// The cluster behind `client`. Nothing is known until [`Cluster::watch`] runs.
+    pub fn connected(client: Client) -> Self {
+        Self {
+            index: Mutex::default(),
+            origin: Origin::Server(Box::new(Server {
+                namespaces: Lookups::new(0),
+                owners: Owners::new(client.clone()),
+                client,
+            })),
+        }
+    }
+
+    /// A cluster that consists of `objects`, judged by `server` where that is known.
+    pub fn of_manifests(objects: &[Value], server: Option<ApiServer>) -> Result<Self, ObjectsError> {
+        let mut index = Index::from_objects(objects)?;
+        index.set_server(server);
+        let owners = index::flatten(objects).filter_map(|object| Some((Child::of(object)?, Owner::sole(object)?)));
+        Ok(Self {
+            index: Mutex::new(index),
+            origin: Origin::Manifests {
+                owners: owners.collect(),
+            },
+        })
+    }
+
+    /// Keeps the index up to date until it is dropped; ends at once where there is no API server.
+    pub async fn watch(&self) {
+        if let Origin::Server(server) = &self.origin {
+            Box::pin(watch::all(&server.client, &self.index)).await;
+        }
+    }
+
+    /// Whether namespaces are known, and everything else is known or was found to be unavailable.
+    pub fn settled(&self) -> bool {
+        self.index().settled()
+    }
+
+    /// The state of each watch, for metrics.
+    pub fn status(&self) -> Vec<Status> {
+        self.index().status()
+    }
+
+    /// What the decision asks of the cluster for `pod`, a pod or a pod template.
+    pub fn facts(&self, pod: &Pod<'_>) -> Facts {
+        self.index().facts(pod)
+    }
+
+    /// The namespace called `name`; nothing where there is none.
+    pub async fn namespace(&self, name: &str) -> Result<Option<Arc<Namespace>>, LookupError> {
+        if let Some(namespace) = self.index().namespaces.get(name) {
+            return Ok(Some(namespace));
+        }
+        let Origin::Server(server) = &self.origin else {
+            return Ok(None);
+        };
+        if !lookup::is_name(name) {
+            return Ok(None);
+        }
+        let api = Api::<v1::Namespace>::all(server.client.clone());
+        let get = async || {
+            let found = api.get_metadata_opt(name).await?;
+            Ok(found.and_then(|found| index::namespace(found).1).map(Arc::new))
+        };
+        server.namespaces.ask(name.to_owned(), get).await
+    }
+
+    /// What a pod is named after: the Deployment of its ReplicaSet, the owner of its Job, else the one owner it names;
+    /// nothing where it names none or several.
+    ///
+    /// An owner that cannot be looked up in time stands for its own owner, as with Linkerd.
+    pub async fn owner(&self, namespace: &str, pod: &Value) -> Option<Owner> {
+        let owner = Owner::sole(pod)?;
+        let Some(child) = Child::owning(namespace, &owner) else {
+            return Some(owner);
+        };
+        let above = match &self.origin {
+            Origin::Server(server) => server.owners.above(&child).await,
+            Origin::Manifests { owners } => owners.get(&child.clone().by_name()).cloned(),
+        };
+        let above = above.filter(|above| child.yields_to(above));
+        Some(above.unwrap_or(owner))
+    }
+
+    fn index(&self) -> MutexGuard<'_, Index> {
+        self.index.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cluster")
+            .field("index", &self.index)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

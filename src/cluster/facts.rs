@@ -1,0 +1,30 @@
+//! What the decision asks of a cluster, as plain data.
+
+use crate::decide::Coverage;
+use crate::policy::pod_security::Server;
+use serde_json::{Map, Value};
+use std::sync::Arc;
+
+/// A namespace.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Namespace {
+    /// Its name.
+    pub name: String,
+    /// Its labels; every value is a string.
+    pub labels: Map<String, Value>,
+    /// Its annotations but for kubectl's copy of the whole object; every value is a string.
+    pub annotations: Map<String, Value>,
+}
+
+/// The cluster at one moment, as one pod sees it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Facts {
+    /// The API server; nothing where it did not tell its release.
+    pub server: Option<Server>,
+    /// Where the CNI plugin is, among the nodes that the pod can land on; nothing where nodes or plugins are unknown.
+    pub coverage: Option<Arc<Coverage>>,
+    /// Whether a plugin on the nodes is Linkerd's.
+    pub foreign_plugin: bool,
+    /// What is missing or out of date, by resource, and why; empty as long as the watches stand.
+    pub troubles: Vec<(&'static str, Arc<str>)>,
+}

@@ -1,0 +1,65 @@
+//! Where the CNI plugin is for each placement that was asked for: judged once, until a node or a plugin changes.
+
+use super::Collection;
+use crate::decide::Coverage;
+use crate::decide::coverage::{Plugin, judge};
+use crate::decide::placement::{Node, Placement};
+use crate::pod::{Pod, list, text};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Placements that are remembered. Pods of one workload share theirs, and most workloads have the empty one.
+const REMEMBERED: usize = 1024;
+
+/// Coverage by placement.
+#[derive(Debug, Default)]
+pub(super) struct Coverages {
+    judged: HashMap<Placement, Arc<Coverage>>,
+    /// The generations of nodes and plugins that were judged.
+    generations: (u64, u64),
+}
+
+impl Coverages {
+    pub(super) fn of(
+        &mut self,
+        pod: &Pod<'_>,
+        nodes: &Collection<Node>,
+        plugins: &Collection<Plugin>,
+    ) -> Arc<Coverage> {
+        let placement = Placement::of(pod);
+        let generations = (nodes.generation(), plugins.generation());
+        if generations != self.generations || self.judged.len() >= REMEMBERED {
+            self.judged.clear();
+            self.generations = generations;
+        }
+        if let Some(known) = self.judged.get(&placement) {
+            return Arc::clone(known);
+        }
+        let plugins: Vec<Plugin> = plugins.iter().cloned().collect();
+        if let Some(name) = only_node(pod) {
+            // Each pod of a DaemonSet has a placement of its own: not worth remembering, and only one node to look at.
+            return Arc::new(judge(&placement, nodes.get(name).as_deref().into_iter(), &plugins));
+        }
+        let coverage = Arc::new(judge(&placement, nodes.iter(), &plugins));
+        self.judged.insert(placement, Arc::clone(&coverage));
+        coverage
+    }
+}
+
+/// The node that a pod is bound to, by name or as the DaemonSet controller does it, by the one term of its affinity.
+fn only_node<'a>(pod: &Pod<'a>) -> Option<&'a str> {
+    let spec = pod.spec();
+    if let Some(name) = text(spec, "nodeName").filter(|name| !name.is_empty()) {
+        return Some(name);
+    }
+    let required = spec.pointer("/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution")?;
+    let term = only(list(required, "nodeSelectorTerms"))?;
+    let mut fields = list(term, "matchFields");
+    let field =
+        fields.find(|field| text(field, "key") == Some("metadata.name") && text(field, "operator") == Some("In"))?;
+    only(list(field, "values"))?.as_str()
+}
+
+fn only<T>(mut items: impl Iterator<Item = T>) -> Option<T> {
+    items.next().filter(|_| items.next().is_none())
+}

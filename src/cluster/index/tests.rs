@@ -1,0 +1,180 @@
+use super::*;
+use crate::decide::Coverage;
+use crate::policy::Release;
+use serde_json::json;
+use std::sync::Arc;
+
+fn objects() -> Vec<Value> {
+    let daemon_set = |name: &str| {
+        json!({"apiVersion": "apps/v1", "kind": "DaemonSet",
+            "metadata": {"name": name, "namespace": "linkerd-cni", "labels": {"k8s-app": name}},
+            "spec": {"template": {"spec": {"nodeSelector": {"zone": "a"}, "containers": [{"name": "a"}]}}}})
+    };
+    vec![
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop",
+            "labels": {"pod-security.kubernetes.io/enforce": "baseline"},
+            "annotations": {"linkerd.io/inject": "enabled", "kubectl.kubernetes.io/last-applied-configuration": "{}"}}}),
+        json!({"apiVersion": "v1", "kind": "List", "items": [
+            {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "labels": {"zone": "a"}},
+                "spec": {"taints": [{"key": "gpu", "effect": "NoSchedule"}]}},
+            {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n0", "labels": {"zone": "b"}}},
+            daemon_set("linkerd-cni"),
+            daemon_set("kube-proxy"),
+        ]}),
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}),
+    ]
+}
+
+/// Coverage for a pod with this `spec`.
+fn coverage(index: &mut Index, spec: &Value) -> Arc<Coverage> {
+    index.facts(&Pod::new(&json!({"spec": spec}))).coverage.unwrap()
+}
+
+#[test]
+fn manifests_are_a_cluster() {
+    let mut index = Index::from_objects(&objects()).unwrap();
+    assert!(index.settled());
+    let shop = index.namespaces.get("shop").unwrap();
+    assert_eq!(shop.labels["kubernetes.io/metadata.name"], "shop");
+    assert_eq!(shop.labels["pod-security.kubernetes.io/enforce"], "baseline");
+    assert_eq!(
+        Value::Object(shop.annotations.clone()),
+        json!({"linkerd.io/inject": "enabled"})
+    );
+    assert_eq!(
+        index.nodes.iter().map(|node| node.name.as_str()).collect::<Vec<_>>(),
+        ["n0", "n1"]
+    );
+    assert_eq!(index.nodes.get("n1").unwrap().taints[0].key, "gpu");
+    assert_eq!(
+        index
+            .plugins
+            .iter()
+            .map(|plugin| plugin.name.as_str())
+            .collect::<Vec<_>>(),
+        ["linkerd-cni/linkerd-cni"]
+    );
+
+    let facts = index.facts(&Pod::new(&json!({})));
+    assert!(facts.foreign_plugin);
+    assert_eq!((facts.server, facts.troubles.len()), (None, 0));
+}
+
+#[test]
+fn coverage_is_judged_for_the_nodes_that_a_pod_can_land_on() {
+    let mut index = Index::from_objects(&objects()).unwrap();
+    let bound = |node: &str| {
+        let field = json!({"key": "metadata.name", "operator": "In", "values": [node]});
+        let terms = json!({"nodeSelectorTerms": [{"matchFields": [field]}]});
+        let affinity = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}});
+        json!({"affinity": affinity, "tolerations": [{"operator": "Exists"}]})
+    };
+    // The DaemonSet's pods do not tolerate the taint of n1, and are not meant for n0.
+    assert_eq!(*coverage(&mut index, &json!({})), Coverage::None);
+    assert_eq!(*coverage(&mut index, &bound("n0")), Coverage::None);
+    assert_eq!(*coverage(&mut index, &json!({"nodeName": "n0"})), Coverage::None);
+    let untainted = json!({"metadata": {"name": "n1", "labels": {"zone": "a"}}, "spec": {}});
+    let (name, node) = node(serde_json::from_value(untainted).unwrap());
+    index.nodes.apply(name, node.unwrap());
+    assert_eq!(*coverage(&mut index, &bound("n1")), Coverage::All { nodes: 1 });
+    assert_eq!(
+        *coverage(&mut index, &json!({"nodeName": "n1"})),
+        Coverage::All { nodes: 1 }
+    );
+    assert_eq!(
+        *coverage(&mut index, &json!({"nodeSelector": {"zone": "c"}})),
+        Coverage::NoNodes
+    );
+    assert!(matches!(
+        *coverage(&mut index, &json!({})),
+        Coverage::Some {
+            covered: 1,
+            nodes: 2,
+            ..
+        }
+    ));
+}
+
+#[test]
+fn coverage_is_judged_once_until_something_changes() {
+    let mut index = Index::from_objects(&objects()).unwrap();
+    let first = coverage(&mut index, &json!({}));
+    assert!(Arc::ptr_eq(&first, &coverage(&mut index, &json!({"containers": []}))));
+    index.nodes.delete("n0");
+    let second = coverage(&mut index, &json!({}));
+    assert!(!Arc::ptr_eq(&first, &second));
+    index.plugins.delete("linkerd-cni/linkerd-cni");
+    assert!(!Arc::ptr_eq(&second, &coverage(&mut index, &json!({}))));
+}
+
+#[test]
+fn a_manifest_of_the_wrong_shape_is_named() {
+    let bad = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "labels": {"zone": 7}}});
+    let error = Index::from_objects(&[bad]).unwrap_err().to_string();
+    assert!(error.starts_with("Node \"n1\": invalid type: integer `7`"), "{error}");
+}
+
+fn named(name: &str, zone: &str) -> (Arc<str>, Node) {
+    let node = Node {
+        name: name.to_owned(),
+        labels: [("zone".to_owned(), zone.to_owned())].into(),
+        taints: Vec::new(),
+    };
+    (name.into(), node)
+}
+
+#[test]
+fn only_a_real_change_makes_a_new_generation() {
+    let mut nodes = Collection::default();
+    nodes.reset(vec![named("a", "1"), named("b", "1")]);
+    let first = nodes.generation();
+    let (name, same) = named("a", "1");
+    nodes.apply(name, same);
+    nodes.delete("unknown");
+    nodes.reset(vec![named("b", "1"), named("a", "1")]);
+    assert_eq!(nodes.generation(), first);
+
+    let (name, moved) = named("a", "2");
+    nodes.apply(name, moved);
+    assert_eq!(nodes.generation(), first + 1);
+    nodes.delete("b");
+    assert_eq!(nodes.generation(), first + 2);
+    nodes.reset(vec![named("a", "3")]);
+    assert_eq!(nodes.generation(), first + 3);
+}
+
+#[test]
+fn a_failing_watch_makes_known_objects_stale_and_unknown_ones_unavailable() {
+    let mut index = Index::default();
+    assert_eq!(index.nodes.freshness(), Freshness::Pending);
+    assert!(!index.settled());
+    index.nodes.fail("forbidden".into());
+    index.plugins.reset(Vec::new());
+    index.set_server(None);
+    index.namespaces.fail("refused".into());
+    assert!(!index.settled(), "namespaces are waited for");
+    index.namespaces.reset(Vec::new());
+    assert!(index.settled());
+
+    let facts = index.facts(&Pod::new(&json!({})));
+    assert_eq!(facts.coverage, None);
+    assert_eq!(facts.troubles, [("nodes", "forbidden".into())]);
+    index.nodes.reset(vec![named("a", "1")]);
+    index.nodes.fail("gone".into());
+    assert_eq!(index.nodes.freshness(), Freshness::Stale);
+    let facts = index.facts(&Pod::new(&json!({})));
+    assert!(facts.coverage.is_some());
+    assert_eq!(facts.troubles, [("nodes", "gone".into())]);
+    let (name, node) = named("a", "1");
+    index.nodes.apply(name, node);
+    assert_eq!(index.nodes.freshness(), Freshness::Current);
+    assert_eq!(index.status()[1].failures, 2);
+}
+
+#[test]
+fn what_the_server_said_last_of_its_release_stays() {
+    let mut index = Index::default();
+    index.set_server(Some(Release(36).into()));
+    index.set_server(None);
+    assert_eq!(index.facts(&Pod::new(&json!({}))).server, Some(Release(36).into()));
+}

@@ -1,0 +1,175 @@
+use super::*;
+use crate::webhook::reload::Source;
+use serde_json::json;
+
+/// An app for a cluster of manifests.
+fn app(objects: &Value, values: &'static str) -> App {
+    let parse = move |_: &[u8], _: &[u8]| read(values.as_bytes(), Some(b"anchors"), "linkerd");
+    App {
+        setup: Arc::new(Reloaded::load([Source::Nothing, Source::Nothing], parse).unwrap()),
+        cluster: Arc::new(Cluster::of_manifests(objects.as_array().unwrap(), None).unwrap()),
+    }
+}
+
+fn shop(level: &str) -> Value {
+    let labels = json!({"pod-security.kubernetes.io/enforce": level});
+    let annotations = json!({"linkerd.io/inject": "enabled"});
+    json!([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "labels": labels, "annotations": annotations}}])
+}
+
+fn review(group: &str, kind: &str, object: &Value, dry_run: bool) -> Review {
+    let request = json!({
+        "uid": "u", "kind": {"group": group, "version": "v1", "kind": kind}, "namespace": "shop", "operation": "CREATE",
+        "dryRun": dry_run, "object": object,
+    });
+    let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request});
+    Review::parse(review.to_string().as_bytes()).unwrap()
+}
+
+fn pod() -> Value {
+    json!({"metadata": {"name": "web"}, "spec": {"containers": [{"name": "web", "image": "web:1"}]}})
+}
+
+async fn admit(app: &App, group: &str, kind: &str, object: Value, dry_run: bool) -> Answer {
+    app.admit(&review(group, kind, &object, dry_run)).await.unwrap()
+}
+
+const VALUES: &str = "linkerdVersion: v1";
+
+#[tokio::test]
+async fn a_pod_is_patched_and_the_audit_log_told() {
+    let app = app(&shop("privileged"), VALUES);
+    let answer = admit(&app, "", "Pod", pod(), false).await;
+    let Outcome::Admitted { patch: Some(patch) } = &answer.outcome else {
+        panic!("{answer:?}")
+    };
+    let patch: Value = serde_json::from_slice(patch).unwrap();
+    assert!(patch.as_array().unwrap().len() > 5);
+    assert!(answer.warnings.is_empty());
+    assert!(answer.audit.contains(&("reason", "init_container_admitted".to_owned())));
+    assert_eq!(
+        (answer.labels.redirection, answer.labels.level),
+        ("init-container", "privileged")
+    );
+    assert_eq!(answer.linkerd.unwrap().skipped.as_deref(), Some(""));
+}
+
+#[tokio::test]
+async fn a_dry_run_is_told_the_decision() {
+    let app = app(&shop("privileged"), VALUES);
+    let answer = admit(&app, "", "Pod", pod(), true).await;
+    assert!(
+        answer.warnings[0].starts_with("init_container_admitted: inject, init-container: "),
+        "{:?}",
+        answer.warnings
+    );
+}
+
+#[tokio::test]
+async fn a_pod_that_nothing_fits_is_denied_with_403() {
+    let app = app(&shop("baseline"), VALUES);
+    let Outcome::Denied { code, message } = admit(&app, "", "Pod", pod(), false).await.outcome else {
+        panic!()
+    };
+    assert_eq!(code, 403);
+    assert!(
+        message.contains("violates PodSecurity \"baseline:latest\""),
+        "{message}"
+    );
+}
+
+#[tokio::test]
+async fn the_dry_run_of_a_workload_is_answered_but_never_changed() {
+    let app = app(&shop("baseline"), VALUES);
+    let workload = json!({"metadata": {"name": "web"}, "spec": {"template": pod()}});
+    let answer = admit(&app, "apps", "Deployment", workload.clone(), true).await;
+    assert_eq!(answer.outcome, Outcome::Admitted { patch: None });
+    assert_eq!(
+        answer.warnings[0],
+        "no_redirection_admitted: deny for pods of Deployment/web"
+    );
+    assert!(
+        answer
+            .warnings
+            .iter()
+            .any(|line| line.contains("init-container: violates")),
+        "{:?}",
+        answer.warnings
+    );
+    let answer = admit(&app, "apps", "Deployment", workload, false).await;
+    assert!(answer.warnings.is_empty());
+    let cron_job = json!({"metadata": {"name": "n"}, "spec": {"jobTemplate": {"spec": {"template": pod()}}}});
+    let answer = admit(&app, "batch", "CronJob", cron_job, true).await;
+    assert_eq!(
+        answer.warnings[0],
+        "no_redirection_admitted: deny for pods of CronJob/n"
+    );
+}
+
+#[tokio::test]
+async fn services_get_their_opaque_ports_and_nothing_else() {
+    let app = app(&shop("restricted"), VALUES);
+    let service = json!({"metadata": {"name": "db"}, "spec": {"ports": [{"port": 5432}]}});
+    let Outcome::Admitted { patch } = admit(&app, "", "Service", service.clone(), false).await.outcome else {
+        panic!()
+    };
+    assert!(String::from_utf8(patch.unwrap()).unwrap().contains("5432"));
+    // A Service of another API group shares only the name.
+    let foreign = admit(&app, "serving.knative.dev", "Service", service, false).await;
+    assert_eq!(foreign.outcome, Outcome::Admitted { patch: None });
+}
+
+#[tokio::test]
+async fn an_unknown_namespace_is_named() {
+    let app = app(&json!([]), VALUES);
+    let Outcome::Denied { code, message } = admit(&app, "", "Pod", pod(), false).await.outcome else {
+        panic!()
+    };
+    assert_eq!((code, message.as_str()), (404, "namespaces \"shop\" not found"));
+}
+
+#[tokio::test]
+async fn owners_hear_what_became_of_their_pods() {
+    let app = app(&shop("privileged"), VALUES);
+    let mut owned = pod();
+    owned["metadata"]["ownerReferences"] =
+        json!([{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "node", "uid": "1"}]);
+    let event = admit(&app, "", "Pod", owned.clone(), false).await.event.unwrap();
+    assert_eq!(
+        event.message,
+        "Linkerd sidecar proxy injected (init_container_admitted)"
+    );
+    owned["spec"]["hostNetwork"] = json!(true);
+    owned["spec"]["containers"][0]["ports"] = json!([{"containerPort": 3306}]);
+    let answer = admit(&app, "", "Pod", owned, false).await;
+    assert_eq!(
+        answer.event.unwrap().message,
+        "Linkerd sidecar proxy injection skipped: hostNetwork is enabled (host_network_enabled)"
+    );
+    assert!(matches!(answer.outcome, Outcome::Admitted { patch: Some(_) }));
+    // A pod without an owner has nobody to tell.
+    assert_eq!(admit(&app, "", "Pod", pod(), false).await.event, None);
+}
+
+#[tokio::test]
+async fn changes_and_sub_resources_are_left_alone() {
+    let app = app(&shop("privileged"), VALUES);
+    let mut change = review("", "Pod", &pod(), false);
+    change.operation = Operation::Update;
+    assert_eq!(
+        app.admit(&change).await.unwrap().outcome,
+        Outcome::Admitted { patch: None }
+    );
+    let mut binding = review("", "Pod", &pod(), false);
+    binding.sub_resource = Some("ephemeralcontainers".to_owned());
+    assert_eq!(
+        app.admit(&binding).await.unwrap().outcome,
+        Outcome::Admitted { patch: None }
+    );
+}
+
+#[test]
+fn files_that_are_no_text_are_named() {
+    let error = read(&[0xff], None, "linkerd").unwrap_err().to_string();
+    assert!(error.starts_with("the values are no UTF-8 text"), "{error}");
+}

@@ -1,0 +1,122 @@
+//! The server's certificate: from a folder, as a mounted Secret has it, or made for this process alone.
+
+mod validity;
+
+pub use validity::not_after;
+
+use super::reload::{LoadError, Reloaded, Source};
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem};
+use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use rustls::{ServerConfig, version};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+/// How long a certificate made for this process is good for: it ends with the process, so long past that.
+const SELF_MADE_LIFE: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+/// How far a client's clock may be behind.
+const CLOCK_SKEW: Duration = Duration::from_secs(60 * 60);
+
+/// Why a certificate and its key cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CertificateError {
+    /// The certificates are no PEM.
+    #[error("the certificate file holds no certificate in PEM: {0}")]
+    Certificate(pem::Error),
+    /// There is no certificate.
+    #[error("the certificate file holds no certificate in PEM")]
+    NoCertificate,
+    /// The key is no PEM.
+    #[error("the key file holds no private key in PEM (PKCS #8, SEC1 or PKCS #1): {0}")]
+    Key(pem::Error),
+    /// The key is of no use, or not the certificate's.
+    #[error("the key does not go with the first certificate: {0}")]
+    Pair(#[from] rustls::Error),
+    /// No certificate could be made.
+    #[error("cannot make a certificate: {0}")]
+    Make(#[from] rcgen::Error),
+}
+
+/// The certificate that new connections get; existing ones keep theirs.
+#[derive(Debug)]
+pub enum Certificate {
+    /// From the files of a folder.
+    Files(Reloaded<CertifiedKey>),
+    /// Made for this process.
+    SelfMade(Arc<CertifiedKey>),
+}
+
+impl Certificate {
+    /// Reads `tls.crt` (the server's certificate first, then its chain) and `tls.key` of `folder`.
+    pub fn load(folder: &Path) -> Result<Self, LoadError> {
+        let sources = ["tls.crt", "tls.key"].map(|name| Source::File(folder.join(name)));
+        Reloaded::load(sources, parse).map(Self::Files)
+    }
+
+    /// Makes a certificate for `localhost`, the loopback addresses and `names`.
+    pub fn make(names: &[String]) -> Result<Self, CertificateError> {
+        let usual = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
+        let mut parameters = rcgen::CertificateParams::new([&usual, names].concat())?;
+        let now = SystemTime::now();
+        parameters.not_before = (now - CLOCK_SKEW).into();
+        parameters.not_after = (now + SELF_MADE_LIFE).into();
+        parameters.distinguished_name = rcgen::DistinguishedName::new();
+        parameters
+            .distinguished_name
+            .push(rcgen::DnType::CommonName, "outrigger");
+        let key = rcgen::KeyPair::generate()?;
+        let certificate = parameters.self_signed(&key)?.der().clone();
+        let key = PrivateKeyDer::Pkcs8(key.serialize_der().into());
+        let key = CertifiedKey::from_der(vec![certificate], key, &provider())?;
+        Ok(Self::SelfMade(Arc::new(key)))
+    }
+
+    /// The certificate in use and its key.
+    pub fn current(&self) -> Arc<CertifiedKey> {
+        match self {
+            Self::Files(files) => files.current(),
+            Self::SelfMade(key) => Arc::clone(key),
+        }
+    }
+}
+
+impl ResolvesServerCert for Certificate {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.current())
+    }
+}
+
+/// TLS 1.3 and 1.2 with HTTP/2 and HTTP/1.1, by aws-lc-rs.
+///
+/// Sessions are not resumed: API servers do not ask for it, and a resumed one would outlive a rotated certificate.
+pub fn server_config(certificate: Arc<Certificate>) -> Result<ServerConfig, rustls::Error> {
+    let builder = ServerConfig::builder_with_provider(Arc::new(provider()))
+        .with_protocol_versions(&[&version::TLS13, &version::TLS12])?;
+    let mut config = builder.with_no_client_auth().with_cert_resolver(certificate);
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.send_tls13_tickets = 0;
+    Ok(config)
+}
+
+fn provider() -> CryptoProvider {
+    rustls::crypto::aws_lc_rs::default_provider()
+}
+
+fn parse(certificate: &[u8], key: &[u8]) -> Result<Arc<CertifiedKey>, CertificateError> {
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(certificate).collect();
+    let chain = chain.map_err(CertificateError::Certificate)?;
+    if chain.is_empty() {
+        return Err(CertificateError::NoCertificate);
+    }
+    let key = PrivateKeyDer::from_pem_slice(key).map_err(CertificateError::Key)?;
+    Ok(Arc::new(CertifiedKey::from_der(chain, key, &provider())?))
+}
+
+#[cfg(test)]
+mod tests;

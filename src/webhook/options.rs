@@ -1,0 +1,152 @@
+//! What the server is started with.
+
+use crate::policy::pod_security::Server;
+use serde_json::Value;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What the server is started with. [`Options::in_cluster`] has the paths and ports of Linkerd's injector.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where reviews are answered, over TLS.
+    pub listen: SocketAddr,
+    /// Where probes and metrics are answered.
+    pub admin_listen: SocketAddr,
+    /// The folder of `tls.crt` and `tls.key`; without one a certificate is made that lasts as long as the process.
+    pub tls_dir: Option<PathBuf>,
+    /// The values document.
+    pub values: Option<PathBuf>,
+    /// The trust anchors, in PEM.
+    pub trust_anchors: Option<PathBuf>,
+    /// The namespace of the control plane.
+    pub linkerd_namespace: String,
+    /// Where facts about the cluster come from.
+    pub facts: FactSource,
+    /// How long things may take.
+    pub timings: Timings,
+}
+
+/// Where facts about the cluster come from.
+#[derive(Clone, Debug)]
+pub enum FactSource {
+    /// An API server: that of the kubeconfig, else of the usual one, else of the pod's service account.
+    Server {
+        /// The kubeconfig.
+        kubeconfig: Option<PathBuf>,
+    },
+    /// Objects, and lists of them: each Namespace, Node, DaemonSet, ReplicaSet and Job; others are passed over.
+    Manifests {
+        /// The objects.
+        objects: Vec<Value>,
+        /// The API server.
+        server: Option<Server>,
+    },
+}
+
+/// How long things may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Timings {
+    /// How often files are compared.
+    pub reload: Duration,
+    /// From the first byte of a request to its answer. Less than the five seconds after which the API server gives up, so
+    /// that it gets our reason instead of a silence.
+    pub request: Duration,
+    /// For a TLS handshake.
+    pub handshake: Duration,
+    /// For the head of a request, and for an idle HTTP/1.1 connection; as long as Linkerd's injector.
+    pub head: Duration,
+    /// Between the first signal and the moment when no more connections are accepted: API servers need it to notice that
+    /// this pod is not ready any more. A refused connection may be a pod that is created without a proxy.
+    pub linger: Duration,
+    /// For requests that are under way after that. More than a request may take.
+    pub drain: Duration,
+}
+
+impl Default for Timings {
+    fn default() -> Self {
+        Self {
+            reload: Duration::from_secs(10),
+            request: Duration::from_millis(4500),
+            handshake: Duration::from_secs(5),
+            head: Duration::from_secs(15),
+            linger: Duration::from_secs(3),
+            drain: Duration::from_secs(5),
+        }
+    }
+}
+
+impl Options {
+    /// In a cluster, where Linkerd's injector has everything.
+    pub fn in_cluster() -> Self {
+        Self {
+            listen: any(8443),
+            admin_listen: any(9995),
+            tls_dir: Some("/var/run/linkerd/tls".into()),
+            values: Some("/var/run/linkerd/config/values".into()),
+            trust_anchors: Some("/var/run/linkerd/identity/trust-roots/ca-bundle.crt".into()),
+            linkerd_namespace: "linkerd".to_owned(),
+            facts: FactSource::Server { kubeconfig: None },
+            timings: Timings::default(),
+        }
+    }
+
+    /// Alone, for a cluster that consists of `objects`: no files, and nobody to notice that it stops.
+    pub fn standalone(objects: Vec<Value>, server: Option<Server>) -> Self {
+        Self {
+            tls_dir: None,
+            values: None,
+            trust_anchors: None,
+            facts: FactSource::Manifests { objects, server },
+            timings: Timings {
+                linger: Duration::ZERO,
+                ..Timings::default()
+            },
+            ..Self::in_cluster()
+        }
+    }
+}
+
+/// A text that is no address.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no address: expected HOST:PORT or :PORT")]
+pub struct AddressError(String);
+
+/// Reads an address as Linkerd's flags have it: `:8443` is that port on every address of the node.
+pub fn address(text: &str) -> Result<SocketAddr, AddressError> {
+    let error = || AddressError(text.to_owned());
+    if let Some(port) = text.strip_prefix(':') {
+        return port.parse().map(any).map_err(|_number| error());
+    }
+    text.to_socket_addrs()
+        .ok()
+        .and_then(|mut found| found.next())
+        .ok_or_else(error)
+}
+
+fn any(port: u16) -> SocketAddr {
+    SocketAddr::from((std::net::Ipv6Addr::UNSPECIFIED, port))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_as_linkerds_flags_have_them() {
+        assert_eq!(address(":8443").unwrap().to_string(), "[::]:8443");
+        assert_eq!(address("127.0.0.1:0").unwrap().to_string(), "127.0.0.1:0");
+        assert_eq!(address("[::1]:9995").unwrap().to_string(), "[::1]:9995");
+        assert_eq!(address("localhost:1").unwrap().port(), 1);
+        for text in ["", ":", "8443", ":65536", "127.0.0.1", "a b:1"] {
+            assert_eq!(address(text), Err(AddressError(text.to_owned())));
+        }
+    }
+
+    #[test]
+    fn a_request_ends_before_the_api_server_gives_up_and_before_the_drain_does() {
+        let timings = Timings::default();
+        assert!(timings.request < Duration::from_secs(5));
+        assert!(timings.request < timings.drain);
+    }
+}

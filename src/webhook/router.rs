@@ -1,0 +1,214 @@
+//! HTTP: one handler for every path, as Linkerd's injector has it; POST alone.
+//!
+//! A request that is no review gets an error status, which the API server treats as the failure policy says; what a review
+//! asks is always answered with 200. Reading, deciding and writing share one deadline.
+
+use super::answer::{Answer, App};
+use super::metrics::{Counted, Metrics};
+use super::review::{BODY_LIMIT, Outcome, Reply, Review, ReviewError, quote};
+use crate::cluster::LookupError;
+use crate::cluster::events::Events;
+use crate::pod::Pod;
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::{DefaultBodyLimit, FromRequest, Request, State};
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use futures::FutureExt;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+use tracing::{error, info, warn};
+
+/// Bytes of bodies that are held at the same time: eight of the largest, or a thousand of the usual size. Others wait.
+const BODY_BUDGET: usize = 8 * BODY_LIMIT;
+
+/// What a body takes of the budget is counted in units of this many bytes.
+const BODY_UNIT: usize = 64 << 10;
+
+/// What every request needs.
+#[derive(Debug)]
+pub(super) struct Entrance {
+    app: App,
+    events: Events,
+    metrics: Arc<Metrics>,
+    room: Semaphore,
+    deadline: Duration,
+}
+
+/// Why a request gets no review for an answer.
+#[derive(Debug, thiserror::Error)]
+enum Refusal {
+    #[error("the body has more than {BODY_LIMIT} bytes")]
+    TooLarge,
+    #[error("the body did not arrive: {0}")]
+    Body(String),
+    #[error("{0}")]
+    Review(#[from] ReviewError),
+    #[error("no answer within {} ms", .0.as_millis())]
+    Late(Duration),
+    #[error("the namespace is not known and cannot be read: {0}")]
+    Lookup(#[from] LookupError),
+    #[error("a fault of the webhook; its log says more")]
+    Fault(&'static str),
+}
+
+impl Entrance {
+    pub(super) fn new(app: App, events: Events, metrics: Arc<Metrics>, deadline: Duration) -> Self {
+        Self {
+            app,
+            events,
+            metrics,
+            room: Semaphore::new(BODY_BUDGET / BODY_UNIT),
+            deadline,
+        }
+    }
+
+    /// The router of the webhook's port.
+    pub(super) fn router(self) -> Router {
+        let handler = post(handle)
+            .layer(DefaultBodyLimit::max(BODY_LIMIT))
+            .with_state(Arc::new(self));
+        Router::new().fallback_service(handler)
+    }
+
+    async fn answer(&self, request: Request, started: Instant) -> Result<Vec<u8>, Refusal> {
+        let units = u32::try_from(declared_length(request.headers())?.div_ceil(BODY_UNIT).max(1)).unwrap_or(u32::MAX);
+        let _room = self
+            .room
+            .acquire_many(units)
+            .await
+            .map_err(|_closed| Refusal::Fault("closed"))?;
+        let body = Bytes::from_request(request, &())
+            .await
+            .map_err(|rejection| match rejection.status() {
+                StatusCode::PAYLOAD_TOO_LARGE => Refusal::TooLarge,
+                _ => Refusal::Body(rejection.body_text()),
+            })?;
+        let review = Review::parse(&body)?;
+        drop(body);
+        let answer = surviving(self.app.admit(&review), &review.uid).await??;
+        let reply = Reply {
+            version: review.version,
+            uid: &review.uid,
+            outcome: &answer.outcome,
+            warnings: &answer.warnings,
+            audit: &answer.audit,
+        };
+        let bytes = reply.to_json().map_err(|error| {
+            error!(uid = quote(&review.uid), %error, "answer cannot be written");
+            Refusal::Fault("encode")
+        })?;
+        self.note(&review, answer, started.elapsed());
+        Ok(bytes)
+    }
+
+    /// Tells log, metrics and owner about an answer.
+    fn note(&self, review: &Review, answer: Answer, elapsed: Duration) {
+        log(review, &answer, elapsed);
+        self.metrics.admission.answered(&answer.labels, elapsed.as_secs_f64());
+        if let Some(linkerd) = &answer.linkerd {
+            self.metrics
+                .count_as_linkerd(&linkerd.request, linkerd.skipped.as_deref());
+        }
+        if let Some(event) = answer.event.filter(|_| !review.dry_run) {
+            self.events.publish(event);
+        }
+    }
+}
+
+async fn handle(State(entrance): State<Arc<Entrance>>, request: Request) -> Response {
+    let started = Instant::now();
+    let _counted = Counted::new(&entrance.metrics.admission.in_flight);
+    let answer = timeout(entrance.deadline, entrance.answer(request, started)).await;
+    match answer.unwrap_or(Err(Refusal::Late(entrance.deadline))) {
+        Ok(bytes) => ([(CONTENT_TYPE, "application/json")], bytes).into_response(),
+        Err(refusal) => {
+            let (status, reason) = (refusal.status(), refusal.reason());
+            entrance.metrics.admission.refused(reason);
+            warn!(reason, status = status.as_u16(), message = %refusal, "request refused");
+            (status, format!("{refusal}\n")).into_response()
+        }
+    }
+}
+
+impl Refusal {
+    fn status(&self) -> StatusCode {
+        match self {
+            Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::Body(_) | Self::Review(_) => StatusCode::BAD_REQUEST,
+            Self::Late(_) | Self::Lookup(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Fault(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+
+    /// The refusal in one word, for log and metrics.
+    fn reason(&self) -> &'static str {
+        match self {
+            Self::TooLarge => "too_large",
+            Self::Body(_) => "body",
+            Self::Review(error) => error.code(),
+            Self::Late(_) => "late",
+            Self::Lookup(_) => "lookup",
+            Self::Fault(reason) => reason,
+        }
+    }
+}
+
+/// The length that a request announces; the largest that is allowed where it announces none.
+fn declared_length(headers: &HeaderMap) -> Result<usize, Refusal> {
+    let declared = headers
+        .get(CONTENT_LENGTH)
+        .and_then(|value| value.to_str().ok()?.parse().ok());
+    let length: usize = declared.unwrap_or(BODY_LIMIT);
+    if length > BODY_LIMIT {
+        Err(Refusal::TooLarge)
+    } else {
+        Ok(length)
+    }
+}
+
+/// Runs `answer`. One that panics costs its own request and nothing else: the API server's others, and the connection that
+/// they share, must not suffer from one pod.
+async fn surviving<T>(answer: impl Future<Output = T>, uid: &str) -> Result<T, Refusal> {
+    AssertUnwindSafe(answer).catch_unwind().await.map_err(|panic| {
+        let text = panic
+            .downcast_ref::<&str>()
+            .copied()
+            .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+        error!(
+            uid = quote(uid),
+            panic = text.map(quote),
+            "a request made the webhook panic"
+        );
+        Refusal::Fault("panic")
+    })
+}
+
+/// The one line that the log has for an answer. What a client wrote is quoted, cut and never more than a name.
+fn log(review: &Review, answer: &Answer, elapsed: Duration) {
+    let name = answer.owner.as_deref().or_else(|| Pod::new(&review.object).name());
+    let denied = match &answer.outcome {
+        Outcome::Admitted { .. } => None,
+        Outcome::Denied { message, .. } => Some(quote(message)),
+    };
+    info!(
+        uid = quote(&review.uid),
+        namespace = review.namespace.as_deref().map(quote),
+        kind = quote(&review.kind.kind),
+        name = name.map(quote),
+        decision = answer.labels.decision,
+        redirection = answer.labels.redirection,
+        dry_run = review.dry_run,
+        ms = (elapsed.as_secs_f64() * 1e6).round() / 1e3,
+        denied,
+        "answered"
+    );
+}
+
+#[cfg(test)]
+mod tests;

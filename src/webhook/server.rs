@@ -1,0 +1,291 @@
+//! The process: its parts put together, started in order and stopped in order.
+
+use super::admin::Admin;
+use super::answer::{self, App};
+use super::certificate::{Certificate, CertificateError, not_after, server_config};
+use super::listener::{CONNECTIONS, Limits, Listener, bind};
+use super::metrics::{Connections, Metrics, Reloads};
+use super::options::{FactSource, Options, Timings};
+use super::reload::{Change, LoadError, Reloaded, Source};
+use super::router::Entrance;
+use super::shutdown::{Phase, reached};
+use crate::cluster::Cluster;
+use crate::cluster::events::Events;
+use crate::cluster::index::ObjectsError;
+use crate::decide::Setup;
+use futures::future::{self, BoxFuture};
+use kube::config::{InferConfigError, KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::{Client, Config};
+use rustls::pki_types::CertificateDer;
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime};
+use tokio::sync::watch;
+use tokio::time::{MissedTickBehavior, interval, sleep};
+use tokio_rustls::TlsAcceptor;
+use tracing::{info, warn};
+
+/// Why the server cannot start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// An address cannot be listened on.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// Files cannot be read or used.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// No certificate could be made.
+    #[error(transparent)]
+    Certificate(#[from] CertificateError),
+    /// TLS cannot be set up.
+    #[error("cannot set up TLS: {0}")]
+    Tls(#[from] rustls::Error),
+    /// The kubeconfig cannot be used.
+    #[error("kubeconfig: {0}")]
+    Kubeconfig(#[from] KubeconfigError),
+    /// No way to an API server is known.
+    #[error("no API server: {0}")]
+    NoServer(#[from] InferConfigError),
+    /// The API server's client cannot be set up.
+    #[error("cannot set up the client of the API server: {0}")]
+    Client(#[from] kube::Error),
+    /// A manifest cannot be used.
+    #[error(transparent)]
+    Objects(#[from] ObjectsError),
+    /// The system refuses what the process itself needs.
+    #[error("cannot {what}: {source}")]
+    System {
+        /// What it needs.
+        what: &'static str,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+/// A server that listens already, and serves once [`Server::run`] does.
+pub struct Server {
+    webhook: Listener,
+    admin: Listener,
+    address: SocketAddr,
+    admin_address: SocketAddr,
+    certificate: Arc<Certificate>,
+    stopping: Arc<AtomicBool>,
+    /// What keeps facts, files and events moving.
+    background: BoxFuture<'static, ()>,
+    timings: Timings,
+}
+
+impl Server {
+    /// Loads everything and listens. What is wrong with files, addresses or the way to the API server is found here.
+    pub async fn bind(options: Options) -> Result<Self, ServeError> {
+        let certificate = Arc::new(certificate(&options)?);
+        let setup = Arc::new(setup(&options)?);
+        let (cluster, client) = cluster(options.facts).await?;
+        let cluster = Arc::new(cluster);
+        let (events, publish) = Events::through(client);
+        let metrics = Arc::new(Metrics::new(Arc::clone(&cluster), events.clone()));
+        let stopping = Arc::new(AtomicBool::new(false));
+
+        let timings = options.timings;
+        let limits = Limits {
+            connections: CONNECTIONS,
+            handshake: timings.handshake,
+            head: timings.head,
+        };
+        let admin = Admin {
+            metrics: Arc::clone(&metrics),
+            cluster: Arc::clone(&cluster),
+            stopping: Arc::clone(&stopping),
+        };
+        let socket = listen(options.admin_listen).await?;
+        let admin = Listener::new(socket, admin.router(), None, limits, Connections::default());
+
+        let app = App {
+            setup: Arc::clone(&setup),
+            cluster: Arc::clone(&cluster),
+        };
+        let entrance = Entrance::new(app, events, Arc::clone(&metrics), timings.request);
+        let tls = TlsAcceptor::from(Arc::new(server_config(Arc::clone(&certificate))?));
+        let socket = listen(options.listen).await?;
+        let webhook = Listener::new(
+            socket,
+            entrance.router(),
+            Some(tls),
+            limits,
+            metrics.connections.clone(),
+        );
+
+        let address = |listener: &Listener| {
+            let what = "tell the address that is listened on";
+            listener.address().map_err(|source| ServeError::System { what, source })
+        };
+        let (address, admin_address) = (address(&webhook)?, address(&admin)?);
+        let reloading = reload(Arc::clone(&certificate), setup, metrics.reloads.clone(), timings.reload);
+        let watching = async move { cluster.watch().await };
+        let background = Box::pin(async {
+            future::join3(watching, publish, reloading).await;
+        });
+        Ok(Self {
+            webhook,
+            admin,
+            address,
+            admin_address,
+            certificate,
+            stopping,
+            background,
+            timings,
+        })
+    }
+
+    /// Where reviews are answered.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Where probes and metrics are answered.
+    pub fn admin_address(&self) -> SocketAddr {
+        self.admin_address
+    }
+
+    /// The certificate that clients are shown, in DER.
+    pub fn certificate(&self) -> Option<CertificateDer<'static>> {
+        self.certificate.current().cert.first().cloned()
+    }
+
+    /// Serves until `phase` says to stop: readiness goes first, new connections are taken for a while longer, requests that
+    /// are under way finish, and what is left after that is cut off.
+    pub async fn run(self, phase: watch::Receiver<Phase>) {
+        info!(address = %self.address, admin_address = %self.admin_address, "listening");
+        let aborted = || reached(phase.clone(), Phase::Aborting);
+        let stop = async {
+            reached(phase.clone(), Phase::Draining).await;
+            info!("stopping");
+            self.stopping.store(true, Ordering::Relaxed);
+            tokio::select! {
+                () = sleep(self.timings.linger) => {}
+                () = aborted() => {}
+            }
+        };
+        let enough = async {
+            tokio::select! {
+                () = sleep(self.timings.drain) => {}
+                () = aborted() => {}
+            }
+        };
+        tokio::select! {
+            () = self.webhook.serve(stop, enough) => {}
+            () = self.admin.serve(future::pending(), future::pending()) => {}
+            () = self.background => {}
+        }
+        info!("stopped");
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server")
+            .field("address", &self.address)
+            .finish_non_exhaustive()
+    }
+}
+
+async fn listen(address: SocketAddr) -> Result<tokio::net::TcpListener, ServeError> {
+    bind(address)
+        .await
+        .map_err(|source| ServeError::Listen { address, source })
+}
+
+/// The configuration, and how it is read again.
+fn setup(options: &Options) -> Result<Reloaded<Setup>, LoadError> {
+    let sources = [&options.values, &options.trust_anchors].map(|path| Source::optional(path.as_deref()));
+    let mounted = options.trust_anchors.is_some();
+    let namespace = options.linkerd_namespace.clone();
+    Reloaded::load(sources, move |values, anchors| {
+        answer::read(values, mounted.then_some(anchors), &namespace)
+    })
+}
+
+fn certificate(options: &Options) -> Result<Certificate, ServeError> {
+    match &options.tls_dir {
+        Some(folder) => Ok(Certificate::load(folder)?),
+        None => Ok(Certificate::make(&[format!(
+            "linkerd-proxy-injector.{}.svc",
+            options.linkerd_namespace
+        )])?),
+    }
+}
+
+/// The cluster, and the client of its API server where it has one.
+async fn cluster(facts: FactSource) -> Result<(Cluster, Option<Client>), ServeError> {
+    let kubeconfig = match facts {
+        FactSource::Manifests { objects, server } => return Ok((Cluster::of_manifests(&objects, server)?, None)),
+        FactSource::Server { kubeconfig } => kubeconfig,
+    };
+    let client = Client::try_from(config(kubeconfig.as_deref()).await?)?;
+    Ok((Cluster::connected(client.clone()), Some(client)))
+}
+
+async fn config(kubeconfig: Option<&Path>) -> Result<Config, ServeError> {
+    match kubeconfig {
+        Some(path) => {
+            let kubeconfig = Kubeconfig::read_from(path)?;
+            Ok(Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?)
+        }
+        None => Ok(Config::infer().await?),
+    }
+}
+
+/// Compares the files again and again.
+async fn reload(certificate: Arc<Certificate>, setup: Arc<Reloaded<Setup>>, metrics: Reloads, pause: Duration) {
+    note_end(&certificate, &metrics);
+    let mut ticks = interval(pause);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        if let Certificate::Files(files) = &*certificate
+            && note(&files.check(), "certificate", &metrics)
+        {
+            note_end(&certificate, &metrics);
+        }
+        note(&setup.check(), "configuration", &metrics);
+    }
+}
+
+/// Tells log and metrics what a comparison found, and the caller whether there is something new.
+fn note(change: &Change, files: &'static str, metrics: &Reloads) -> bool {
+    match change {
+        Change::None => return false,
+        Change::Swapped => info!(files, "files have changed and are in use"),
+        Change::Kept(error) => warn!(files, %error, "files have changed and cannot be used, the old ones stay"),
+    }
+    let usable = matches!(change, Change::Swapped);
+    metrics.count(files, usable);
+    usable
+}
+
+/// Notes when the certificate in use ends.
+fn note_end(certificate: &Certificate, metrics: &Reloads) {
+    let Some(end) = certificate.current().cert.first().and_then(not_after) else {
+        return;
+    };
+    metrics.certificate_end.set(end);
+    let now = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default();
+    if end < i64::try_from(now.as_secs()).unwrap_or(i64::MAX) {
+        warn!(end, "the certificate has ended: API servers will not call this webhook");
+    }
+}
+
+#[cfg(test)]
+mod tests;
