@@ -39,9 +39,6 @@ struct Command {
     action: Action,
 }
 
-/// Two more commands have arguments and exit statuses of their own.
-const IN_PODS: &str = "Run by pods, each with a --help of its own: proxy-init, network-validator";
-
 #[derive(Debug, Subcommand)]
 enum Action {
     /// Add the proxy, or the annotations that have the webhook add it, to manifests

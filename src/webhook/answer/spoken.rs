@@ -8,7 +8,7 @@ use crate::webhook::review;
 const LEVELS: [&str; 3] = ["privileged", "baseline", "restricted"];
 
 /// What the API server is told.
-pub(super) fn outcome(decision: Decision) -> review::Outcome {
+pub(super) fn outcome(decision: &Decision) -> review::Outcome {
     if let Outcome::Deny(_) = decision.outcome {
         return review::Outcome::Denied {
             code: 403,
