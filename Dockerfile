@@ -1,13 +1,20 @@
-# The webhook and the command line in an empty image: one static binary, no shell, not root.
+# The webhook, the command line and the programs of pods in an empty image: one static binary, no shell, not root.
 FROM docker.io/library/rust:1.95.0-bookworm AS build
-RUN apt-get update && apt-get install --yes --no-install-recommends cmake && rm -rf /var/lib/apt/lists/*
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends cmake libcap2-bin \
+    && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
 COPY . .
 RUN RUSTFLAGS="-C target-feature=+crt-static" cargo build --locked --release --target "$(rustc -vV | sed -n 's/^host: //p')" \
-    && cp target/*-unknown-linux-gnu/release/outrigger /outrigger
+    && mkdir -p /image/usr/lib/linkerd \
+    && cp target/*-unknown-linux-gnu/release/outrigger /image/outrigger \
+    && cp /image/outrigger /image/usr/lib/linkerd/linkerd2-proxy-init \
+    && cp /image/outrigger /image/usr/lib/linkerd/linkerd2-network-validator
+# Pods run it as nobody: the container's two capabilities reach a process that is not root only through the file.
+RUN setcap cap_net_admin,cap_net_raw+eip /image/usr/lib/linkerd/linkerd2-proxy-init
 
 FROM scratch
-COPY --from=build /outrigger /outrigger
+COPY --from=build /image /
 # The user of Linkerd's controllers.
 USER 2103
 ENTRYPOINT ["/outrigger"]

@@ -7,18 +7,20 @@ help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 16
 
 demo: ## Decide for a sample application through the real TLS server, on loopback; needs only Rust
-	$(CARGO) run --quiet --example demo
+	@$(CARGO) run --quiet --example demo
 
-test: ## Run every suite, a real kube-apiserver included (needs Go and kubectl, or KUBEBUILDER_ASSETS)
-	KUBEBUILDER_ASSETS="$$(tests/assets/build)" $(CARGO) test --no-fail-fast
+test: ## Run every suite, a real kube-apiserver included (see CONTRIBUTING.md for what it needs)
+	@tests/run
 
 check: ## Format, lints, documentation, features, dependencies
 	$(CARGO) fmt --check
 	$(CARGO) clippy --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --document-private-items --quiet
-	$(CARGO) check --no-default-features --lib
-	tests/dependencies.sh
+	tests/features
 	$(CARGO) deny check bans licenses sources
+
+check-long: check ## The same, and minutes of fuzzing
+	fuzz/run.sh 120
 
 bench: ## Measure; quote ratios, not times
 	$(CARGO) bench

@@ -3,6 +3,8 @@
 //! Budget: a whole request may take 1.5 times what the least webhook takes, 0.22 ms where that was measured; parsing,
 //! TLS and HTTP are common to both, which leaves about 0.1 ms for everything here.
 
+#![expect(clippy::unwrap_used, reason = "a bench that cannot start must say so")]
+
 use divan::Bencher;
 use outrigger::config::Installation;
 use outrigger::decide::{Coverage, Facts, Inputs, Namespace, decide};

@@ -6,6 +6,8 @@
 //! Linkerd's do. A reader that closes the pipe has read enough: that is no error.
 
 pub mod inject;
+pub mod network_validator;
+pub mod proxy_init;
 pub mod resources;
 
 mod argv;
@@ -13,6 +15,7 @@ mod certs;
 mod explain;
 mod input;
 mod installation;
+mod logging;
 mod objects;
 mod paint;
 mod policy;
@@ -24,11 +27,13 @@ use clap::{Parser, Subcommand};
 use std::ffi::OsString;
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
+use std::iter;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Injects the Linkerd proxy into pods, and chooses a way to redirect their traffic that admission policy accepts
 #[derive(Debug, Parser)]
-#[command(name = "outrigger", version, propagate_version = false, max_term_width = 100)]
+#[command(name = "outrigger", version, propagate_version = false, max_term_width = 100, after_help = IN_POD)]
 struct Command {
     #[command(subcommand)]
     action: Action,
@@ -89,8 +94,17 @@ impl From<Verdict> for ExitCode {
     }
 }
 
+/// The commands that [`run_in_pod`] knows.
+const IN_POD: &str = "In a pod, with the flags and exit status of Linkerd's programs:
+  proxy-init         Write the rules that send a pod's traffic through its proxy
+  network-validator  Prove that a pod's traffic is redirected to its proxy";
+
 /// Runs the command that `arguments` name, the program's name first.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    if let Some(status) = run_in_pod(&arguments) {
+        return status;
+    }
     let arguments = argv::normalise(arguments);
     let like_linkerd = arguments
         .get(1)
@@ -107,6 +121,24 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     outcome.map_or_else(|error| failed(&error, bad_input), ExitCode::from)
+}
+
+/// Runs a command that pods run, named by the first argument or, as in Linkerd's image, by the program's name.
+fn run_in_pod(arguments: &[OsString]) -> Option<ExitCode> {
+    let (program, rest) = arguments.split_first()?;
+    let program = Path::new(program).file_name()?.to_str()?;
+    let (name, rest) = match program.strip_prefix("linkerd2-") {
+        Some(name) => (name, rest),
+        None => rest
+            .split_first()
+            .and_then(|(name, rest)| Some((name.to_str()?, rest)))?,
+    };
+    let arguments = || iter::once(name.into()).chain(rest.iter().cloned());
+    match name {
+        "proxy-init" => Some(proxy_init::main(arguments())),
+        "network-validator" => Some(network_validator::main(arguments())),
+        _ => None,
+    }
 }
 
 /// Says what went wrong, and with which status the program ends.
@@ -199,6 +231,16 @@ fn printable(text: &str) -> String {
 mod tests {
     use super::*;
     use clap::CommandFactory;
+
+    #[test]
+    fn commands_of_pods_go_by_both_names() {
+        let known =
+            |arguments: &[&str]| run_in_pod(&arguments.iter().map(OsString::from).collect::<Vec<_>>()).is_some();
+        assert!(known(&["/outrigger", "network-validator", "--off"]));
+        assert!(known(&["/usr/lib/linkerd/linkerd2-network-validator", "--off"]));
+        assert!(known(&["/usr/lib/linkerd/linkerd2-proxy-init", "--frob"]));
+        assert!(!known(&["outrigger", "version"]) && !known(&["outrigger"]) && !known(&[]));
+    }
 
     #[test]
     fn no_two_arguments_collide() {

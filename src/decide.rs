@@ -5,7 +5,7 @@
 //! candidate, because a policy can only judge containers that exist, and `policy` for the verdict on it.
 //!
 //! The steps: is the pod ours already, may it be injected ([`eligibility`]), what was asked for ([`asked`]), where is
-//! the CNI plugin ([`coverage`]), which candidate is admitted, and which of those is best ([`choice`]).
+//! the CNI plugin ([`coverage`]), which candidate is admitted, and which of those is best (`choice`).
 
 pub mod asked;
 pub mod coverage;
@@ -22,6 +22,7 @@ mod setup;
 pub use coverage::Coverage;
 pub use eligibility::{AnnotatedAt, SkipReason};
 pub use outcome::{Decision, Opinion, Outcome, Warning};
+#[cfg(feature = "webhook")]
 pub(crate) use ranking::container_of_user;
 pub use reason::{DenyReason, InjectReason};
 pub use refusal::Refusal;

@@ -28,5 +28,6 @@ pub mod decide;
 pub mod inject;
 pub mod pod;
 pub mod policy;
+pub mod redirect;
 #[cfg(feature = "webhook")]
 pub mod webhook;

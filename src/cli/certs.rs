@@ -23,7 +23,7 @@ pub(super) struct Arguments {
     /// Folder to write ca.crt, tls.crt and tls.key to
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Name that the API server dials, <service>.<namespace>.svc; may be repeated
+    /// Name that the API server dials, SERVICE.NAMESPACE.svc; may be repeated
     #[arg(long, value_name = "NAME", required = true)]
     dns: Vec<String>,
     /// Replace files that are there

@@ -243,6 +243,9 @@ impl Default for DebugContainer {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Settings {
+    /// Our own image for `linkerd-init` and the validator; where it has no name, both come from the proxy's image, as with
+    /// Linkerd.
+    pub image: Image,
     /// What becomes of a pod that no redirection fits.
     pub on_refused: OnRefused,
     /// Whether every ignored value denies the pod.

@@ -294,6 +294,36 @@ fn errors_of_the_configuration_keep_out_only_what_would_be_injected() {
 }
 
 #[test]
+fn our_image_sets_and_proves_the_rules_where_it_is_named() {
+    let values = "linkerdVersion: v1\noutrigger: {image: {name: example.com/outrigger, version: v2}}";
+    let init = capabilities(&Case { values, ..case() }.decide());
+    assert!(
+        init.contains(r#""image":"example.com/outrigger:v2","#) && init.contains(r#""--iptables-mode","auto""#),
+        "{init}"
+    );
+    assert!(
+        init.contains("/usr/lib/linkerd/linkerd2-proxy-init") && init.contains("linkerd/proxy:v1"),
+        "{init}"
+    );
+    let cni = capabilities(
+        &Case {
+            values,
+            ..case().covered(Coverage::Declared)
+        }
+        .decide(),
+    );
+    assert!(
+        cni.contains(r#""image":"example.com/outrigger:v2","#) && cni.contains("linkerd2-network-validator"),
+        "{cni}"
+    );
+    let theirs = capabilities(&case().decide());
+    assert!(
+        !theirs.contains("outrigger:") && !theirs.contains("--iptables-mode"),
+        "{theirs}"
+    );
+}
+
+#[test]
 fn strictness_turns_warnings_into_denials() {
     let key = "config.linkerd.io/proxy-await";
     let lenient = case().annotated(key, "no").decide();

@@ -20,8 +20,8 @@ pub(super) fn container(config: &Config) -> Result<Container<'_>, ShapeError> {
     }
     Ok(Container {
         name: PROXY_INIT,
-        image: proxy::image(values),
-        image_pull_policy: proxy::pull_policy(values),
+        image: rules_image(values),
+        image_pull_policy: rules_pull_policy(values),
         command: vec!["/usr/lib/linkerd/linkerd2-proxy-init"],
         args: arguments(values, proxy::user(config))?,
         resources: proxy::resources(values),
@@ -36,10 +36,37 @@ pub(super) fn container(config: &Config) -> Result<Container<'_>, ShapeError> {
     })
 }
 
+/// Whether `linkerd-init` and the validator are ours.
+fn has_own_image(values: &Values) -> bool {
+    !values.outrigger.image.name.is_empty()
+}
+
+/// Image of `linkerd-init` and of the validator: ours where the configuration names it, else the proxy's.
+pub(super) fn rules_image(values: &Values) -> String {
+    let image = &values.outrigger.image;
+    match (has_own_image(values), image.version.as_str()) {
+        (false, _) => proxy::image(values),
+        (true, "") => format!("{}:{}", image.name, env!("CARGO_PKG_VERSION")),
+        (true, version) => format!("{}:{version}", image.name),
+    }
+}
+
+/// Pull policy of that image.
+pub(super) fn rules_pull_policy(values: &Values) -> &str {
+    let own = &values.outrigger.image.pull_policy;
+    match (has_own_image(values), own.as_str()) {
+        (false, _) => proxy::pull_policy(values),
+        (true, "") => &values.image_pull_policy,
+        (true, policy) => policy,
+    }
+}
+
 fn arguments(values: &Values, user: i64) -> Result<Vec<Cow<'_, str>>, ShapeError> {
     let (init, proxy) = (&values.proxy_init, &values.proxy);
     let mut arguments: Vec<Cow<'_, str>> = Vec::with_capacity(24);
     match init.iptables_mode.as_str() {
+        // Our image needs no iptables: it speaks netlink, and falls back to what it finds.
+        "nft" | "legacy" | "" if has_own_image(values) => arguments.extend(["--iptables-mode", "auto"].map(Cow::from)),
         "nft" | "" => arguments.extend(
             [
                 "--firewall-bin-path",

@@ -2,7 +2,7 @@
 
 use super::NETWORK_VALIDATOR;
 use super::container::Container;
-use super::proxy;
+use super::{proxy, proxy_init};
 use crate::config::values::{NetworkValidator, Values};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
@@ -34,8 +34,8 @@ pub(super) fn container(values: &Values) -> Container<'_> {
     ];
     Container {
         name: NETWORK_VALIDATOR,
-        image: proxy::image(values),
-        image_pull_policy: proxy::pull_policy(values),
+        image: proxy_init::rules_image(values),
+        image_pull_policy: proxy_init::rules_pull_policy(values),
         command: vec!["/usr/lib/linkerd/linkerd2-network-validator"],
         args: arguments
             .into_iter()

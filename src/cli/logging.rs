@@ -1,0 +1,40 @@
+//! Logging of the commands that run inside a pod and end: lines on standard error, plain or JSON.
+
+use std::io;
+use tracing::level_filters::LevelFilter;
+use tracing::subscriber::DefaultGuard;
+use tracing_subscriber::EnvFilter;
+
+/// How lines look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Format {
+    /// For people.
+    #[default]
+    Plain,
+    /// One JSON object a line.
+    Json,
+}
+
+impl From<&str> for Format {
+    /// `json` is JSON; anything else is plain, as with Linkerd.
+    fn from(text: &str) -> Self {
+        if text == "json" { Self::Json } else { Self::Plain }
+    }
+}
+
+/// Logs what this thread says, until the guard is dropped.
+pub(super) fn start(filter: EnvFilter, format: Format) -> DefaultGuard {
+    let lines = tracing_subscriber::fmt()
+        .with_writer(io::stderr)
+        .with_env_filter(filter);
+    let lines = lines.with_target(false).with_ansi(false);
+    match format {
+        Format::Plain => tracing::subscriber::set_default(lines.finish()),
+        Format::Json => tracing::subscriber::set_default(lines.json().flatten_event(true).finish()),
+    }
+}
+
+/// A filter that lets one level and everything graver through.
+pub(super) fn filter(level: LevelFilter) -> EnvFilter {
+    EnvFilter::default().add_directive(level.into())
+}

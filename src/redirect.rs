@@ -1,0 +1,18 @@
+//! The rules that send a pod's traffic through its proxy: written once, for the init container and for the CNI plugin.
+//!
+//! The rules are data. They are rendered for `iptables-restore` and for one native nftables table, and parsed back from
+//! what the kernel shows, so that a second run changes nothing and a check needs no second description. Everything here
+//! is pure but for [`apply`], the only module that opens sockets or starts programs.
+//!
+//! This room never touches a rule that is not its own.
+
+pub mod apply;
+pub mod iptables;
+pub mod nft;
+mod ports;
+mod rules;
+mod subnets;
+
+pub use ports::{ParsedPorts, PortError, PortList, PortListError, PortRange};
+pub use rules::{Matches, Redirection, Rule, RuleSet, Target};
+pub use subnets::{Family, Subnet, SubnetError, SubnetList};

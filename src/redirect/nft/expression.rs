@@ -1,0 +1,288 @@
+//! One rule as expressions of nftables: small steps over registers; and back.
+//!
+//! Attribute and constant names are those of the kernel's `nf_tables.h`.
+
+use super::netlink::{Attributes, attribute, attributes, number, text};
+use super::set::{self, Element, Key};
+use crate::redirect::Family;
+use crate::redirect::rules::{Matches, Rule, Target};
+use std::collections::BTreeMap;
+
+/// `NFTA_LIST_ELEM`, `NFTA_EXPR_NAME`, `NFTA_EXPR_DATA`.
+const LIST_ELEM: u16 = 1;
+const EXPR_NAME: u16 = 1;
+const EXPR_DATA: u16 = 2;
+/// `NFTA_DATA_VALUE`, `NFTA_DATA_VERDICT`, `NFTA_VERDICT_CODE`.
+const DATA_VALUE: u16 = 1;
+const DATA_VERDICT: u16 = 2;
+const VERDICT_CODE: u16 = 1;
+/// `NFT_REG_VERDICT`, `NFT_REG_1`: one register is enough for every rule.
+const REG_VERDICT: u32 = 0;
+const REG: u32 = 1;
+/// `NFT_RETURN` is -5.
+const RETURN: u32 = 0xffff_fffb;
+
+/// A field of a packet that is loaded into the register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Field {
+    /// `meta`, by its `NFT_META_*` key.
+    Meta(u32),
+    /// `payload`: base (`NFT_PAYLOAD_*_HEADER`), offset and length in bytes.
+    Payload(u32, u32, u32),
+}
+
+const OIFNAME: Field = Field::Meta(7);
+const SKUID: Field = Field::Meta(10);
+const SKGID: Field = Field::Meta(11);
+const NFPROTO: Field = Field::Meta(15);
+const L4PROTO: Field = Field::Meta(16);
+const TCP_DPORT: Field = Field::Payload(2, 2, 2);
+const TCP_FLAGS: Field = Field::Payload(2, 13, 1);
+
+/// `IPPROTO_TCP`.
+const TCP: u8 = 6;
+/// FIN, SYN, RST and ACK of the TCP flags, and SYN alone.
+const OPENING_MASK: u8 = 0x17;
+const SYN: u8 = 0x02;
+/// The loop-back device, as long as a device's name can be (`IFNAMSIZ`).
+const LOOPBACK: [u8; 16] = *b"lo\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
+
+impl Key {
+    const fn field(self) -> Field {
+        match self {
+            Self::Port => TCP_DPORT,
+            Self::Source(Family::V4) => Field::Payload(1, 12, 4),
+            Self::Destination(Family::V4) => Field::Payload(1, 16, 4),
+            Self::Source(Family::V6) => Field::Payload(1, 8, 16),
+            Self::Destination(Family::V6) => Field::Payload(1, 24, 16),
+        }
+    }
+
+    fn of_field(field: Field) -> Option<Self> {
+        use Family::{V4, V6};
+        [
+            Self::Port,
+            Self::Source(V4),
+            Self::Source(V6),
+            Self::Destination(V4),
+            Self::Destination(V6),
+        ]
+        .into_iter()
+        .find(|key| key.field() == field)
+    }
+
+    /// `NFPROTO_IPV4` or `NFPROTO_IPV6`, which must be told before an address is looked at.
+    const fn protocol(self) -> Option<u8> {
+        match self {
+            Self::Port => None,
+            Self::Source(Family::V4) | Self::Destination(Family::V4) => Some(2),
+            Self::Source(Family::V6) | Self::Destination(Family::V6) => Some(10),
+        }
+    }
+}
+
+/// The expressions of a rule; `set` is the set that holds its list, where it has one.
+pub(super) fn write(rule: &Rule, set: Option<(Key, &str)>) -> Attributes {
+    let matches = &rule.matches;
+    let mut list = Expressions::default();
+    if let Some(uid) = matches.uid {
+        list.equals(SKUID, &uid.to_ne_bytes());
+    }
+    if let Some(gid) = matches.gid {
+        list.equals(SKGID, &gid.to_ne_bytes());
+    }
+    if matches.loopback {
+        list.equals(OIFNAME, &LOOPBACK);
+    }
+    if matches.tcp {
+        list.equals(L4PROTO, &[TCP]);
+    }
+    if matches.opening {
+        list.load(TCP_FLAGS);
+        list.push("bitwise", &bitwise(OPENING_MASK));
+        list.push("cmp", &compare(&[SYN]));
+    }
+    if let Some((key, name)) = set {
+        if let Some(protocol) = key.protocol() {
+            list.equals(NFPROTO, &[protocol]);
+        }
+        list.load(key.field());
+        list.push("lookup", &Attributes::default().text(1, name).number(2, REG));
+    }
+    match rule.target {
+        Target::Return => {
+            let verdict = Attributes::default().nest(DATA_VERDICT, &Attributes::default().number(VERDICT_CODE, RETURN));
+            list.push(
+                "immediate",
+                &Attributes::default().number(1, REG_VERDICT).nest(2, &verdict),
+            );
+        }
+        Target::Redirect(port) => {
+            list.push(
+                "immediate",
+                &Attributes::default()
+                    .number(1, REG)
+                    .nest(2, &value(&port.to_be_bytes())),
+            );
+            list.push("redir", &Attributes::default().number(1, REG));
+        }
+    }
+    list.0
+}
+
+#[derive(Default)]
+struct Expressions(Attributes);
+
+impl Expressions {
+    fn push(&mut self, name: &str, data: &Attributes) {
+        let expression = Attributes::default().text(EXPR_NAME, name).nest(EXPR_DATA, data);
+        self.0 = std::mem::take(&mut self.0).nest(LIST_ELEM, &expression);
+    }
+
+    fn load(&mut self, field: Field) {
+        match field {
+            Field::Meta(key) => self.push("meta", &Attributes::default().number(1, REG).number(2, key)),
+            Field::Payload(base, offset, length) => {
+                let data = Attributes::default()
+                    .number(1, REG)
+                    .number(2, base)
+                    .number(3, offset)
+                    .number(4, length);
+                self.push("payload", &data);
+            }
+        }
+    }
+
+    fn equals(&mut self, field: Field, value: &[u8]) {
+        self.load(field);
+        self.push("cmp", &compare(value));
+    }
+}
+
+fn value(bytes: &[u8]) -> Attributes {
+    Attributes::default().bytes(DATA_VALUE, bytes)
+}
+
+/// `NFTA_CMP_OP` 0 is `NFT_CMP_EQ`.
+fn compare(bytes: &[u8]) -> Attributes {
+    Attributes::default().number(1, REG).number(2, 0).nest(3, &value(bytes))
+}
+
+fn bitwise(mask: u8) -> Attributes {
+    Attributes::default()
+        .number(1, REG)
+        .number(2, REG)
+        .number(3, 1)
+        .nest(4, &value(&[mask]))
+        .nest(5, &value(&[0]))
+}
+
+/// Reads the expressions of a rule back; `None` where they do what no rule of ours does.
+pub(super) fn read(list: &[u8], sets: &BTreeMap<String, Vec<Element>>) -> Option<(Matches, Target)> {
+    let mut rule = Reading {
+        matches: Matches::default(),
+        target: None,
+        register: Register::Empty,
+        protocol: None,
+        sets,
+    };
+    for (kind, expression) in attributes(list) {
+        if kind != LIST_ELEM || rule.target.is_some() {
+            return None;
+        }
+        rule.step(text(expression, EXPR_NAME)?, attribute(expression, EXPR_DATA)?)?;
+    }
+    Some((rule.matches, rule.target?))
+}
+
+struct Reading<'a> {
+    matches: Matches,
+    target: Option<Target>,
+    register: Register,
+    protocol: Option<u8>,
+    sets: &'a BTreeMap<String, Vec<Element>>,
+}
+
+enum Register {
+    Empty,
+    Field(Field),
+    /// The TCP flags under the mask.
+    Flags,
+    Port(u16),
+}
+
+impl Reading<'_> {
+    fn step(&mut self, name: &str, data: &[u8]) -> Option<()> {
+        match name {
+            "meta" => self.register = Register::Field(Field::Meta(loaded(data, number(data, 2)?)?)),
+            "payload" => {
+                let field = Field::Payload(number(data, 2)?, number(data, 3)?, number(data, 4)?);
+                self.register = Register::Field(loaded(data, field)?);
+            }
+            "bitwise" => self.mask(data)?,
+            "cmp" => self.compare(data)?,
+            "lookup" => self.lookup(data)?,
+            "immediate" => self.immediate(data)?,
+            "redir" => {
+                let Register::Port(port) = self.register else {
+                    return None;
+                };
+                self.target = Some(loaded(data, Target::Redirect(port))?);
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    fn mask(&mut self, data: &[u8]) -> Option<()> {
+        let bytes = |kind| attribute(attribute(data, kind)?, DATA_VALUE);
+        let flags = matches!(self.register, Register::Field(TCP_FLAGS));
+        let masked = bytes(4)? == [OPENING_MASK] && bytes(5)? == [0];
+        (flags && masked).then(|| self.register = Register::Flags)
+    }
+
+    fn compare(&mut self, data: &[u8]) -> Option<()> {
+        let bytes = attribute(attribute(data, 3)?, DATA_VALUE)?;
+        let owner = || bytes.try_into().ok().map(u32::from_ne_bytes);
+        let equal = number(data, 1)? == REG && number(data, 2)? == 0;
+        match self.register {
+            _ if !equal => return None,
+            Register::Field(SKUID) => self.matches.uid = Some(owner()?),
+            Register::Field(SKGID) => self.matches.gid = Some(owner()?),
+            Register::Field(OIFNAME) if bytes == LOOPBACK => self.matches.loopback = true,
+            Register::Field(L4PROTO) if bytes == [TCP] => self.matches.tcp = true,
+            Register::Field(NFPROTO) => self.protocol = Some(*bytes.first()?),
+            Register::Flags if bytes == [SYN] => self.matches.opening = true,
+            Register::Field(_) | Register::Flags | Register::Empty | Register::Port(_) => return None,
+        }
+        self.register = Register::Empty;
+        Some(())
+    }
+
+    fn lookup(&mut self, data: &[u8]) -> Option<()> {
+        let Register::Field(field) = self.register else {
+            return None;
+        };
+        // `NFTA_LOOKUP_FLAGS` 1 turns the question round.
+        let inverted = number(data, 5).unwrap_or(0) != 0;
+        let key = Key::of_field(field).filter(|key| key.protocol() == self.protocol && !inverted)?;
+        let elements = self.sets.get(text(data, 1)?)?;
+        set::fill(&mut self.matches, key, elements.clone())
+    }
+
+    fn immediate(&mut self, data: &[u8]) -> Option<()> {
+        let held = attribute(data, 2)?;
+        if number(data, 1)? == REG_VERDICT {
+            let verdict = number(attribute(held, DATA_VERDICT)?, VERDICT_CODE)?;
+            return (verdict == RETURN).then(|| self.target = Some(Target::Return));
+        }
+        let port = attribute(held, DATA_VALUE)?.try_into().ok()?;
+        self.register = Register::Port(u16::from_be_bytes(port));
+        Some(())
+    }
+}
+
+/// `what`, where the expression uses the register that every rule uses.
+fn loaded<T>(data: &[u8], what: T) -> Option<T> {
+    (number(data, 1)? == REG).then_some(what)
+}
