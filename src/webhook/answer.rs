@@ -233,7 +233,7 @@ impl Answer {
                 },
                 skipped: annotated.then(String::new),
             }),
-            outcome: spoken::outcome(&decision),
+            outcome: spoken::outcome(decision),
             labels,
             ..Self::untouched()
         }
