@@ -184,8 +184,8 @@ impl Answer {
             .windows(2)
             .find(|pair| pair[0] == argument)
             .map(|pair| pair[1]);
-        let value = of_init.unwrap_or(&self.after["metadata"]["annotations"][annotation]);
-        list_of(value)
+        let of_annotation = || &self.after["metadata"]["annotations"][annotation];
+        list_of(of_init.unwrap_or_else(of_annotation))
     }
 
     fn proxy(&self) -> &Value {

@@ -2,6 +2,8 @@
 //! to `outrigger explain`, and what it answers is held against the `# expect:` lines.
 #![expect(
     clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::wildcard_enum_match_arm,
     clippy::panic,
     clippy::indexing_slicing,
     clippy::disallowed_methods,
@@ -83,8 +85,8 @@ fn situations_end_as_they_should() {
     }
     println!("situations: {held} facts hold; for an API server or a node: {elsewhere:?}");
     for (name, (reason, faults)) in &later {
-        println!("later: {name}, for {reason}; explain is wrong in {}", faults.len());
-        faults.iter().for_each(|fault| println!("  {fault}"));
+        println!("later: {name}, for {reason}; explain is wrong in {}:", faults.len());
+        println!("  {}", faults.join("\n  "));
     }
     assert!(held > 0, "{} holds no situation", folder.display());
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
