@@ -285,7 +285,7 @@ impl Answer {
         };
         let warnings = match review.dry_run {
             true => spoken::warnings_of_dry_run(decision, None),
-            false => decision.warnings.iter().map(ToString::to_string).collect(),
+            false => spoken::warnings(decision),
         };
         Self {
             warnings,
