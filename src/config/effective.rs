@@ -58,9 +58,18 @@ impl fmt::Display for Problem {
             origin,
             fatal: _,
         } = self;
-        write!(f, "{origin} {key}: {value:?} is not {expected}")
+        match value.char_indices().nth(QUOTED) {
+            None => write!(f, "{origin} {key}: {value:?} is not {expected}"),
+            Some((end, _)) => {
+                let start = value.get(..end).unwrap_or_default();
+                write!(f, "{origin} {key}: {start:?}… is not {expected}")
+            }
+        }
     }
 }
+
+/// How much of a value is repeated, in characters: what is wrong with a longer one shows in its first line.
+const QUOTED: usize = 60;
 
 /// The annotations that may override the values.
 #[derive(Clone, Copy, Debug)]

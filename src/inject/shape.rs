@@ -124,7 +124,10 @@ impl Shape {
     /// `template` is the pod or pod template itself.
     pub fn into_patch(self, metadata: Metadata, template: &Value, prefix: &str) -> Vec<Operation> {
         let mut patch = metadata_patch(metadata, template, prefix);
-        let spec = template.get("spec");
+        let spec = template.get("spec").filter(|spec| spec.is_object());
+        if spec.is_none() {
+            patch.push(Operation::add(format!("{prefix}/spec"), json!({})));
+        }
         let lacks = |list: &str| !spec.and_then(|spec| spec.get(list)).is_some_and(Value::is_array);
         for list in ["volumes", "initContainers"] {
             if lacks(list) && (list == "volumes" || self.init.is_some() || self.native) {

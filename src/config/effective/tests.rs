@@ -92,3 +92,14 @@ fn problems_name_key_value_and_accepted_form() {
         r#"pod annotation config.linkerd.io/proxy-uid: "0" is not a user ID other than 0"#
     );
 }
+
+#[test]
+fn a_long_value_is_not_repeated_to_its_end() {
+    let value = "\"é".repeat(1000);
+    let config = effective(&json!({}), &json!({"config.linkerd.io/proxy-uid": value}));
+    let text = config.problems[0].to_string();
+    assert!(
+        text.ends_with("… is not a user ID other than 0") && text.len() < 300,
+        "{text}"
+    );
+}

@@ -7,7 +7,11 @@ use serde::{Serialize, Serializer};
 use std::borrow::Cow;
 
 /// The longest warning, in characters; clients may cut longer ones, and the API server drops them all past 4,096.
-const WARNING_LIMIT: usize = 120;
+pub const WARNING_LIMIT: usize = 120;
+
+/// The longest message of a denial, in characters: it may name some hundred containers, and repeat a client's text. Who
+/// reads it, reads it whole on a screen or not at all.
+const MESSAGE_LIMIT: usize = 8192;
 
 /// Bytes of an answer beside its patch: envelope, warnings and annotations of the usual length.
 const ENVELOPE_SIZE: usize = 1024;
@@ -24,7 +28,7 @@ pub enum Outcome {
     Denied {
         /// The HTTP status code that the client gets, 400 to 599: 403 where a rule speaks, 422 for an invalid object.
         code: u16,
-        /// What the client reads.
+        /// What the client reads; cut at 8,192 characters.
         message: String,
     },
 }
@@ -59,7 +63,7 @@ impl Reply<'_> {
                 allowed: status.is_none(),
                 status: status.map(|(code, message)| Status {
                     code,
-                    message,
+                    message: cut(message, MESSAGE_LIMIT),
                     reason: reason(code),
                 }),
                 patch: patch.map(Base64),
@@ -103,7 +107,7 @@ struct Response<'a> {
 #[derive(Serialize)]
 struct Status<'a> {
     code: u16,
-    message: &'a str,
+    message: Cow<'a, str>,
     reason: &'static str,
 }
 
@@ -144,11 +148,17 @@ fn reason(code: u16) -> &'static str {
 
 /// A warning as it can travel in an HTTP header: the API server drops one that holds a control character.
 fn presentable(text: &str) -> Cow<'_, str> {
-    let long = text.chars().nth(WARNING_LIMIT).is_some();
-    if !long && !text.contains(char::is_control) {
-        return Cow::Borrowed(text);
+    let text = cut(text, WARNING_LIMIT);
+    match text.contains(char::is_control) {
+        true => Cow::Owned(text.replace(char::is_control, " ")),
+        false => text,
     }
-    let clean = text.chars().map(|c| if c.is_control() { ' ' } else { c });
-    let kept = if long { WARNING_LIMIT - 1 } else { WARNING_LIMIT };
-    Cow::Owned(clean.take(kept).chain(long.then_some('…')).collect())
+}
+
+/// A text of at most `limit` characters; one that was cut ends in an ellipsis.
+fn cut(text: &str, limit: usize) -> Cow<'_, str> {
+    match text.char_indices().nth(limit) {
+        None => Cow::Borrowed(text),
+        Some(_) => Cow::Owned(text.chars().take(limit - 1).chain(['…']).collect()),
+    }
 }
