@@ -233,7 +233,7 @@ impl Answer {
                 },
                 skipped: annotated.then(String::new),
             }),
-            outcome: spoken::outcome(&decision),
+            outcome: spoken::outcome(decision),
             labels,
             ..Self::untouched()
         }
@@ -268,7 +268,7 @@ impl Answer {
                 .filter(|_| known.is_some())
                 .and_then(|owner| event(&decision, owner, namespace)),
             labels: spoken::labels(&decision),
-            outcome: spoken::outcome(&decision),
+            outcome: spoken::outcome(decision),
             linkerd: Some(linkerd),
         }
     }

@@ -1,7 +1,7 @@
 //! One workload with its decision, as JSON has it.
 
 use crate::decide::{Decision, Opinion};
-use crate::inject::patch::Operation;
+use crate::inject::patch::Patch;
 use crate::policy::Verdict;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
@@ -22,7 +22,7 @@ impl Entry {
     /// The pod after the patch.
     pub(in crate::cli) fn after(&self) -> Value {
         let mut after = self.before.clone();
-        let patch = serde_json::to_value(&self.decision.patch).and_then(serde_json::from_value::<json_patch::Patch>);
+        let patch = serde_json::from_slice::<json_patch::Patch>(self.decision.patch.as_json());
         // Every path of our own patches exists by then: a pod that could not be patched would be shown unchanged.
         let _unchanged = patch.map(|patch| json_patch::patch(&mut after, &patch).is_ok());
         after
@@ -59,7 +59,7 @@ struct Fields<'a> {
     policies: Vec<Policy<'a>>,
     warnings: Vec<String>,
     trace: &'a [String],
-    patch: &'a [Operation],
+    patch: &'a Patch,
 }
 
 /// One policy's verdict.

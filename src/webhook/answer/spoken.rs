@@ -8,16 +8,16 @@ use crate::webhook::review;
 const LEVELS: [&str; 3] = ["privileged", "baseline", "restricted"];
 
 /// What the API server is told.
-pub(super) fn outcome(decision: &Decision) -> review::Outcome {
+pub(super) fn outcome(decision: Decision) -> review::Outcome {
     if let Outcome::Deny(_) = decision.outcome {
         return review::Outcome::Denied {
             code: 403,
             message: decision.message(),
         };
     }
-    let patch = (!decision.patch.is_empty()).then(|| serde_json::to_vec(&decision.patch).unwrap_or_default());
+    let patch = decision.patch.into_json();
     review::Outcome::Admitted {
-        patch: patch.filter(|patch| !patch.is_empty()),
+        patch: (!patch.is_empty()).then_some(patch),
     }
 }
 
