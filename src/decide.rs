@@ -166,7 +166,7 @@ fn effective(inputs: &Inputs<'_>, installation: &Installation, pod: &Pod<'_>, de
     }
     // The sidecar containers of Kubernetes are on by default from 1.29; an older server drops their restartPolicy.
     if config.values.proxy.native_sidecar && inputs.facts.server.release.0 < NATIVE_SIDECARS {
-        config.values.proxy.native_sidecar = false;
+        config.changed().proxy.native_sidecar = false;
         let release = inputs.facts.server.release;
         decision.trace.push(format!(
             "Kubernetes {release} has no native sidecars: the proxy is an ordinary container"

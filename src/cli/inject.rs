@@ -12,6 +12,7 @@ use super::resources::{self, Format};
 use super::{Failure, input};
 use crate::config::annotation::CLOSE_WAIT_TIMEOUT;
 use crate::config::difference;
+use crate::config::values::Values;
 use crate::inject::Redirection;
 use anyhow::{Result, anyhow};
 use clap::{ArgAction, Args};
@@ -60,7 +61,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
 impl Arguments {
     fn injector(&self) -> Result<Injector> {
         let installation = self.source.read()?;
-        let mut values = installation.values.clone();
+        let mut values = Values::clone(&installation.values);
         for ignored in self.overrides.apply(&mut values)? {
             super::warn(&ignored)?;
         }

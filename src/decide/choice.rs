@@ -164,7 +164,12 @@ impl<'a> Choice<'a> {
     }
 
     /// Judges one candidate, without the debug container where only that is refused.
-    fn judge(&self, candidate: Candidate, admission: &Admission<'_>, before: &Verdict) -> Result<Judged<'a>, ShapeError> {
+    fn judge(
+        &self,
+        candidate: Candidate,
+        admission: &Admission<'_>,
+        before: &Verdict,
+    ) -> Result<Judged<'a>, ShapeError> {
         let debug = self.config.debug;
         let review = |shape: &Shape<'_>| {
             opinion(

@@ -293,7 +293,10 @@ fn the_debug_container_is_left_out_where_it_is_refused() {
 fn older_servers_get_classic_sidecars() {
     let proxy = |release| {
         let decision = Case { release, ..case() }.decide();
-        json!(decision.patch).as_array().unwrap().last().unwrap()["path"].as_str().unwrap().to_owned()
+        json!(decision.patch).as_array().unwrap().last().unwrap()["path"]
+            .as_str()
+            .unwrap()
+            .to_owned()
     };
     assert_eq!(proxy(28), "/spec/containers/0");
     assert_eq!(proxy(29), "/spec/initContainers/1");

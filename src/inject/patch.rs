@@ -49,14 +49,16 @@ impl Patch {
         if entries.is_empty() {
             return;
         }
-        let present = parent
-            .and_then(|parent| parent.get(name))
-            .is_some_and(Value::is_object);
+        let present = parent.and_then(|parent| parent.get(name)).is_some_and(Value::is_object);
         if !present {
             self.add(&format!("{path}/{name}"), &Map::new());
         }
+        let mut place = [path, "/", name, "/"].concat();
+        let map = place.len();
         for (key, value) in entries {
-            self.add(&format!("{path}/{name}/{}", escape(key)), value);
+            place.truncate(map);
+            place.push_str(&escape(key));
+            self.add(&place, value);
         }
     }
 

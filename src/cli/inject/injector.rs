@@ -62,7 +62,7 @@ impl Injector {
     pub fn new(installation: &Installation, values: Values, options: Options) -> Self {
         let overrides = difference::annotations(&installation.values, &values);
         let mut installation = installation.clone();
-        installation.values = values;
+        installation.values = values.into();
         Self {
             installation,
             overrides,

@@ -9,8 +9,11 @@ use std::borrow::Cow;
 /// The longest warning, in characters; clients may cut longer ones, and the API server drops them all past 4,096.
 const WARNING_LIMIT: usize = 120;
 
-/// What stands before the patch, in base64.
-const PATCH_FIELDS: &str = r#","patchType":"JSONPatch","patch":""#;
+/// What stands before the patch, which is base64.
+const PATCH_FIELDS: &[u8] = br#","patchType":"JSONPatch","patch":""#;
+
+/// Bytes of an answer beside its patch: envelope, warnings and annotations of the usual length.
+const ENVELOPE_SIZE: usize = 1024;
 
 /// Whether the object is admitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,11 +69,13 @@ impl Reply<'_> {
                 audit_annotations: Annotations(self.audit),
             },
         };
-        let mut text = serde_json::to_string(&review)?;
+        let size = ENVELOPE_SIZE + patch.map_or(0, base64_size);
+        let mut bytes = Vec::with_capacity(size);
+        serde_json::to_writer(&mut bytes, &review)?;
         if let Some(patch) = patch {
-            append_patch(&mut text, patch);
+            append_patch(&mut bytes, patch);
         }
-        Ok(text.into_bytes())
+        Ok(bytes)
     }
 }
 
@@ -104,17 +109,21 @@ struct Status<'a> {
 
 /// Puts `patch` behind the other fields of the response, which is the last of the review. A serializer would look for
 /// something to escape in every character of it.
-fn append_patch(review: &mut String, patch: &[u8]) {
-    const END: &str = "}}";
-    if !review.ends_with(END) {
-        return;
-    }
-    review.truncate(review.len() - END.len());
-    review.reserve(PATCH_FIELDS.len() + patch.len().div_ceil(3) * 4 + 1 + END.len());
-    review.push_str(PATCH_FIELDS);
-    STANDARD.encode_string(patch, review);
-    review.push('"');
-    review.push_str(END);
+fn append_patch(review: &mut Vec<u8>, patch: &[u8]) {
+    const END: &[u8] = b"}}";
+    review.truncate(review.len().saturating_sub(END.len()));
+    review.extend_from_slice(PATCH_FIELDS);
+    let start = review.len();
+    review.resize(start + base64_size(patch), 0);
+    let written = STANDARD.encode_slice(patch, review.get_mut(start..).unwrap_or_default());
+    review.truncate(start + written.unwrap_or(0));
+    review.push(b'"');
+    review.extend_from_slice(END);
+}
+
+/// Characters of `bytes` in base64.
+fn base64_size(bytes: &[u8]) -> usize {
+    bytes.len().div_ceil(3) * 4
 }
 
 struct Annotations<'a>(&'a [(&'static str, String)]);
