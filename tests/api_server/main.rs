@@ -17,10 +17,23 @@ mod cluster;
 mod conformance_folder;
 
 mod admission_configuration;
+mod bad_input;
+mod configuration;
 mod control_plane;
+mod fixtures;
+mod installation;
+mod least_privilege;
+mod lifecycle;
+mod mesh;
+mod owners;
 mod pass_fixtures;
 mod pod_security;
-mod webhook_registration;
+mod preview;
+mod redirection;
+mod reinvocation;
+mod scene;
+mod services;
+mod workload;
 
 use serde_json::{Value, json};
 
