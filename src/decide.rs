@@ -16,6 +16,7 @@ mod choice;
 mod outcome;
 mod ranking;
 mod reason;
+mod refusal;
 mod setup;
 
 pub use coverage::Coverage;
@@ -24,12 +25,14 @@ pub use outcome::{Decision, Opinion, Outcome, Warning};
 #[cfg(feature = "webhook")]
 pub(crate) use ranking::container_of_user;
 pub use reason::{DenyReason, InjectReason};
+pub use refusal::Refusal;
 pub use setup::{Setup, SetupError};
 
+use crate::config::annotation::Origin;
 use crate::config::{Config, ConfigError, Installation, Layers};
 use crate::inject::{Metadata, Owner, opaque_ports};
-use crate::pod::Pod;
 use crate::pod::workload::Kind;
+use crate::pod::{Pod, structure};
 use crate::policy::Verdict;
 use crate::policy::pod_security::{Configuration, Policy, Server};
 use serde_json::{Map, Value};
@@ -83,6 +86,11 @@ pub fn decide(inputs: &Inputs<'_>) -> Decision {
     if decision.policies.is_empty() {
         decision.policies.push(choice::as_it_came(inputs));
     }
+    if let (Some(last), false) = (decision.policies.last(), matches!(decision.outcome, Outcome::Deny(_))) {
+        let said = [("warns", &last.warning), ("audits", &last.audit)];
+        let said = said.map(|(verb, text)| Some(format!("{} {verb}: the pod {}", last.by, text.as_ref()?)));
+        decision.trace.extend(said.into_iter().flatten());
+    }
     decision
 }
 
@@ -93,6 +101,9 @@ fn judge(inputs: &Inputs<'_>) -> Decision {
     decision.annotated_at = eligibility.annotated_at;
     if !eligibility.reasons.is_empty() {
         return skip(decision, inputs, eligibility.reasons);
+    }
+    if let Err(malformed) = structure::of_pod(inputs.pod) {
+        return decision.deny(DenyReason::Malformed(malformed));
     }
     if eligibility::proxy_without_image(&pod) {
         return decision.deny(DenyReason::BrokenProxy);
@@ -135,6 +146,8 @@ pub fn annotate(kind: Kind, object: &Value, installation: &Installation, namespa
         exempt: None,
         candidate: None,
         verdict: Verdict::Allowed,
+        warning: None,
+        audit: None,
     });
     decision.skip(vec![SkipReason::UnsupportedResource])
 }
@@ -156,30 +169,29 @@ fn effective(inputs: &Inputs<'_>, installation: &Installation, pod: &Pod<'_>, de
     };
     let mut config = Config::effective(installation, &layers);
     for field in &config.overridden {
-        decision.trace.push(format!(
-            "{} is set by {} {}",
-            field.values_key, field.origin, field.annotation
-        ));
+        decision.trace.push(match field.origin {
+            Origin::Namespace | Origin::Pod => format!(
+                "{} is set by the {} {}",
+                field.values_key, field.origin, field.annotation
+            ),
+            Origin::Values | Origin::Default => format!("{} is narrowed to the pod's own ports", field.values_key),
+        });
     }
     for problem in &config.problems {
         decision.warn("ignored_value", problem.to_string());
     }
+    let release = inputs.facts.server.release;
     // The sidecar containers of Kubernetes are on by default from 1.29; an older server drops their restartPolicy.
-    if config.values.proxy.native_sidecar && inputs.facts.server.release.0 < NATIVE_SIDECARS {
+    if config.values.proxy.native_sidecar && release.0 < NATIVE_SIDECARS {
         config.values.proxy.native_sidecar = false;
-        let release = inputs.facts.server.release;
         decision.trace.push(format!(
             "Kubernetes {release} has no native sidecars: the proxy is an ordinary container"
         ));
-        if inputs
-            .owner
-            .is_some_and(|owner| matches!(owner.kind, Some(Kind::Job | Kind::CronJob)))
-        {
-            decision.warn(
-                "job_will_not_finish",
-                format!("Kubernetes {release} has no native sidecars"),
-            );
-        }
+    }
+    let of_job = |owner: &Owner| matches!(owner.kind, Some(Kind::Job | Kind::CronJob));
+    if !config.values.proxy.native_sidecar && inputs.owner.is_some_and(of_job) {
+        let text = "the proxy is an ordinary container, which runs on when the Job's own are done".to_owned();
+        decision.warn("job_will_not_finish", text);
     }
     config
 }
@@ -187,9 +199,11 @@ fn effective(inputs: &Inputs<'_>, installation: &Installation, pod: &Pod<'_>, de
 /// The first release with native sidecars on by default, 1.29.
 const NATIVE_SIDECARS: u32 = 29;
 
-/// A pod that is left alone still gets the list of its opaque ports.
+/// A pod that is left alone still gets the list of its opaque ports, unless it is a mirror: one that differs from its
+/// static pod in anything is deleted by the kubelet and made anew, for ever.
 fn skip(mut decision: Decision, inputs: &Inputs<'_>, reasons: Vec<SkipReason>) -> Decision {
-    if let Ok(installation) = inputs.installation {
+    let mirror = reasons.contains(&SkipReason::MirrorPod);
+    if let (Ok(installation), false) = (inputs.installation, mirror) {
         let default = &installation.values.proxy.opaque_ports;
         decision.patch = opaque_ports::patch(Kind::Pod, inputs.pod, inputs.namespace.annotations, default);
     }

@@ -2,6 +2,7 @@
 
 use super::eligibility::{AnnotatedAt, SkipReason};
 use super::reason::{DenyReason, InjectReason};
+use super::refusal::Refusal;
 use crate::inject::Redirection;
 use crate::inject::patch::Operation;
 use crate::policy::Verdict;
@@ -36,6 +37,10 @@ pub struct Opinion {
     pub candidate: Option<Redirection>,
     /// The verdict.
     pub verdict: Verdict,
+    /// What the API server will say to the pod's creator beside the verdict.
+    pub warning: Option<String>,
+    /// What the API server will write into its audit log.
+    pub audit: Option<String>,
 }
 
 /// Something that its author should know, though the pod is not refused for it.
@@ -126,6 +131,7 @@ impl Decision {
     }
 
     pub(super) fn warn(&mut self, code: &'static str, text: String) {
+        self.trace.push(format!("warning {code}: {text}"));
         self.warnings.push(Warning { code, text });
     }
 
@@ -137,7 +143,14 @@ impl Decision {
 
     pub(super) fn deny(mut self, reason: DenyReason) -> Self {
         self.patch.clear();
-        self.trace.push(format!("denied: {reason}"));
+        // The attempts of a refusal stand in the trace already.
+        let refused = matches!(reason, DenyReason::NoRedirection(_));
+        let gist = if refused {
+            Refusal::GIST.to_owned()
+        } else {
+            reason.to_string()
+        };
+        self.trace.push(format!("denied: {gist}"));
         self.outcome = Outcome::Deny(reason);
         self
     }

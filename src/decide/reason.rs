@@ -1,6 +1,8 @@
 //! Why a pod is injected the way it is, and why it is denied. Why it is left alone: `eligibility`.
 
+use super::Refusal;
 use crate::inject::Redirection;
+use crate::pod::structure::Malformed;
 use std::fmt;
 
 /// Why a redirection was chosen.
@@ -54,13 +56,8 @@ impl fmt::Display for InjectReason {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DenyReason {
     /// Every redirection would get the pod refused, or cannot be had.
-    #[error("no way to redirect the pod's traffic is left: {}; {ways_out}", attempts.join("; "))]
-    NoRedirection {
-        /// Each redirection with what stands against it.
-        attempts: Vec<String>,
-        /// What somebody could do.
-        ways_out: String,
-    },
+    #[error("{0}")]
+    NoRedirection(Refusal),
     /// `linkerd.io/setup-iptables` says something unknown.
     #[error("linkerd.io/setup-iptables: {0:?} is not one of true, false, init-container, cni")]
     UnknownRedirection(String),
@@ -85,6 +82,12 @@ pub enum DenyReason {
         "the pod has a container named linkerd-proxy without an image, which cannot run: remove it, or uninject the manifest"
     )]
     BrokenProxy,
+    /// A container or a volume has a name that injection needs.
+    #[error("{0}")]
+    NameTaken(String),
+    /// A field has not the type that the API gives it, so that it can neither be read nor be added to.
+    #[error("{0}")]
+    Malformed(Malformed),
     /// The containers cannot be made from the configuration.
     #[error("{0}")]
     Shape(String),
@@ -94,12 +97,14 @@ impl DenyReason {
     /// A stable snake-case word.
     pub fn code(&self) -> &'static str {
         match self {
-            Self::NoRedirection { .. } => "no_redirection_admitted",
+            Self::NoRedirection(_) => "no_redirection_admitted",
             Self::UnknownRedirection(_) => "unknown_redirection",
             Self::Value(_) => "invalid_value",
             Self::UserClash { .. } => "proxy_user_clash",
             Self::Configuration(_) => "invalid_configuration",
             Self::BrokenProxy => "broken_proxy",
+            Self::NameTaken(_) => "name_taken",
+            Self::Malformed(_) => "malformed_pod",
             Self::Shape(_) => "invalid_proxy_configuration",
         }
     }

@@ -3,18 +3,18 @@
 use super::{Metadata, metadata_patch, patch::Operation};
 use crate::config::annotation::OPAQUE_PORTS;
 use crate::config::opaque_ports;
-use crate::pod::Pod;
 use crate::pod::workload::Kind;
+use crate::pod::{Pod, structure};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// The patch for `object`, a pod or a service; empty where there is nothing to say.
+/// The patch for `object`, a pod or a service; empty where there is nothing to say, or where the metadata is none.
 ///
 /// An annotation of the object's own wins, then the namespace's as it stands, then those of the object's ports that the
 /// `default` list names.
 pub fn patch(kind: Kind, object: &Value, namespace: Option<&Map<String, Value>>, default: &str) -> Vec<Operation> {
     let pod = Pod::new(object);
-    if pod.annotation(OPAQUE_PORTS).is_some() {
+    if pod.annotation(OPAQUE_PORTS).is_some() || structure::of_metadata(object).is_err() {
         return Vec::new();
     }
     let inherited = namespace

@@ -4,7 +4,7 @@ use super::env::Source;
 use super::patch::{Operation, add_entries};
 use super::{Metadata, PROXY_INIT, Redirection, debug, proxy, proxy_init, validator, volumes};
 use crate::config::{Config, Installation};
-use crate::pod::{Additions, Pod};
+use crate::pod::{Additions, Pod, container_name};
 use serde_json::{Value, json};
 
 /// What injection adds with one redirection.
@@ -39,6 +39,14 @@ pub enum ShapeError {
     /// Tracing lacks a setting.
     #[error("{0} must be set if proxy tracing is enabled")]
     Tracing(&'static str),
+    /// The pod has a container or a volume of a name that injection adds; the API server takes each name once.
+    #[error("the pod has a {what} named {name}, which injection adds: rename it, or uninject the manifest")]
+    NameTaken {
+        /// `container` or `volume`.
+        what: &'static str,
+        /// Its name.
+        name: String,
+    },
 }
 
 impl Shape {
@@ -72,6 +80,22 @@ impl Shape {
             debug: with_debug.then(|| debug::container(values).into_value()),
             volumes: volumes::volumes(values, redirection),
         })
+    }
+
+    /// Checks that the names of the additions are free in `pod`.
+    pub fn check_names(&self, pod: &Pod<'_>) -> Result<(), ShapeError> {
+        let containers: Vec<_> = pod.all_containers().map(container_name).collect();
+        let volumes: Vec<_> = pod.volumes().iter().map(|volume| container_name(volume)).collect();
+        let own = self.init.iter().chain([&self.proxy]).chain(&self.debug);
+        let own = own.map(|container| ("container", container, &containers));
+        let mut all = own.chain(self.volumes.iter().map(|volume| ("volume", volume, &volumes)));
+        match all.find(|(_, added, taken)| taken.contains(&container_name(added))) {
+            Some((what, added, _)) => Err(ShapeError::NameTaken {
+                what,
+                name: container_name(added).to_owned(),
+            }),
+            None => Ok(()),
+        }
     }
 
     /// The additions as a view, to judge the candidate that they make.

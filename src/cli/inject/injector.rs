@@ -15,7 +15,7 @@ use crate::inject::patch::Operation;
 use crate::inject::uninject::uninject;
 use crate::inject::{self, Metadata, Owner, Redirection, Shape, metadata_patch};
 use crate::pod::workload::Kind;
-use crate::pod::{Pod, boolean};
+use crate::pod::{Pod, boolean, structure};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
@@ -88,16 +88,14 @@ impl Injector {
     pub fn inject(&self, object: &Value) -> Change {
         let skipped = || Ok(Changed::new(object.clone(), Outcome::Skipped));
         let Some(kind) = Kind::of(object) else { return skipped() };
-        let Some(prefix) = kind.template_pointer() else {
+        let name = format!("{}/{}", kind.lower_case(), Pod::new(object).name().unwrap_or_default());
+        let failed = |error| format!("failed to inject {name}: {error}");
+        let template = structure::of_workload(kind, object).map_err(|malformed| failed(malformed.to_string()))?;
+        let (Some(template), Some(prefix)) = (template, kind.template_pointer()) else {
             return match self.annotations_of(kind) {
                 Some(annotations) => Ok(Changed::new(annotated(object, "", annotations)?, Outcome::Annotated)),
                 None => skipped(),
             };
-        };
-        let name = format!("{}/{}", kind.lower_case(), Pod::new(object).name().unwrap_or_default());
-        let failed = |error| format!("failed to inject {name}: {error}");
-        let Some(template) = object.pointer(prefix) else {
-            return Err(failed("it has no pod template".to_owned()));
         };
         let workload = Workload {
             kind,
@@ -246,6 +244,7 @@ impl Injector {
             return Err(DenyReason::UserClash { container, user }.to_string());
         }
         let shape = Shape::new(&self.installation, &config, &pod, chosen, debug).map_err(|error| error.to_string())?;
+        shape.check_names(&pod).map_err(|error| error.to_string())?;
         let warnings = config.problems.iter().map(ToString::to_string).collect();
         Ok((shape.into_patch(metadata, template, prefix), warnings))
     }

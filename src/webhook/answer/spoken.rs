@@ -40,8 +40,15 @@ pub(super) fn warnings_of_dry_run(decision: &Decision, workload: Option<&str>) -
 
 /// Why a pod is denied, and what could be done.
 fn reasons(reason: &DenyReason) -> Vec<String> {
-    if let DenyReason::NoRedirection { attempts, ways_out } = reason {
-        return attempts.iter().chain([ways_out]).cloned().collect();
+    if let DenyReason::NoRedirection(refusal) = reason {
+        let ways_out = format!("either {}", refusal.ways_out.join(", or "));
+        return refusal
+            .attempts
+            .iter()
+            .chain(&refusal.obstacle)
+            .cloned()
+            .chain([ways_out])
+            .collect();
     }
     vec![reason.to_string()]
 }
