@@ -1,47 +1,9 @@
-//! Configurations that cannot be used, from the start or from one moment on.
-
-use std::time::Duration;
+//! A configuration that cannot be used, from the start: files that change are in `reload`.
 
 use serde_json::json;
 
-use crate::cluster::poll;
-use crate::scene::{CNI, INJECT, Scene};
+use crate::scene::{INJECT, Scene};
 use crate::{mesh, pod};
-
-/// Changed files are looked for every ten seconds.
-const RELOAD_LIMIT: Duration = Duration::from_secs(60);
-
-const FAILING: &str = "outrigger_reload_failing{files=\"configuration\"}";
-
-#[tokio::test]
-async fn values_that_turn_bad_do_not_replace_those_in_use() {
-    let scene = Scene::with_values(CNI).await;
-    let namespace = scene.meshed("baseline").await;
-    let image = async |name| {
-        let reply = namespace.create_pod(&pod(name, &json!({}))).await;
-        let proxy = mesh::containers(&reply.body).find(|container| container["name"] == "linkerd-proxy");
-        proxy.unwrap_or_else(|| panic!("{}", reply.body))["image"].clone()
-    };
-    let becomes = async |failing: &str| {
-        let state = async || (scene.webhook.metric(FAILING).await.to_string() == failing).then_some(());
-        poll(RELOAD_LIMIT, state).await.expect("the webhook notices the change");
-    };
-    assert_eq!(image("before").await, "cr.l5d.io/linkerd/proxy:edge-26.11.1");
-
-    scene
-        .webhook
-        .write_values("linkerdVersion: edge-26.11.2\nproxy: {uid: [1]}\n");
-    becomes("1").await;
-    assert_eq!(image("meanwhile").await, "cr.l5d.io/linkerd/proxy:edge-26.11.1");
-    let log = scene.webhook.log();
-    assert!(log.contains("values document: proxy.uid: "), "{log}");
-
-    scene
-        .webhook
-        .write_values("linkerdVersion: edge-26.11.3\ncniEnabled: true\n");
-    becomes("0").await;
-    assert_eq!(image("after").await, "cr.l5d.io/linkerd/proxy:edge-26.11.3");
-}
 
 #[tokio::test]
 async fn an_unusable_configuration_keeps_out_only_pods_that_would_be_injected() {

@@ -1,26 +1,11 @@
-//! The webhook's process comes, changes its certificate, goes, and comes back, while pods are created.
+//! The webhook's process comes, goes, and comes back, while pods are created.
 
 use futures::join;
 use serde_json::json;
 
 use crate::cluster::{FailurePolicy, Namespace, Registration, Webhook, WebhookOptions, shared};
-use crate::scene::{CNI, INJECT, Scene};
+use crate::scene::{CNI, INJECT};
 use crate::{mesh, pod};
-
-#[tokio::test]
-async fn a_certificate_changes_between_two_requests() {
-    let scene = Scene::with_values(CNI).await;
-    let namespace = scene.meshed("baseline").await;
-    let create = async |name| {
-        let reply = namespace.create_pod(&pod(name, &json!({}))).await;
-        (reply.code, mesh::redirection(&reply.body))
-    };
-    assert_eq!(create("before").await, (201, Some("cni")));
-    scene.webhook.rotate_certificate().await;
-    assert_eq!(create("after").await, (201, Some("cni")));
-    let reloads = "outrigger_reloads_total{files=\"certificate\",outcome=\"used\"}";
-    assert_eq!(scene.webhook.metric(reloads).await.to_string(), "1");
-}
 
 #[tokio::test]
 async fn the_failure_policy_decides_while_the_webhook_is_away() {

@@ -31,6 +31,7 @@ mod pod_security;
 mod preview;
 mod redirection;
 mod reinvocation;
+mod reload;
 mod scene;
 mod services;
 mod workload;

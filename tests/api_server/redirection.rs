@@ -49,8 +49,8 @@ async fn without_the_cni_plugin_a_level_that_refuses_the_init_container_gets_the
              traffic is left: init-container: violates PodSecurity \"{level}:latest\": {complaint} (container \
              \"linkerd-init\" must not include \"NET_ADMIN\", \"NET_RAW\" in securityContext.capabilities.add); cni: no \
              CNI plugin is meant for any node that the pod can land on; namespace {} has {ENFORCE}={level}; either put the \
-             CNI plugin on the nodes (outrigger-cni or linkerd-cni), or set {ENFORCE}=privileged, or leave the pod out \
-             with linkerd.io/inject: disabled",
+             CNI plugin on the nodes (outrigger-cni or linkerd-cni), or set {ENFORCE}=privileged, which opens the namespace \
+             for all its pods, or leave the pod out of the mesh with linkerd.io/inject: disabled",
             namespace.name
         );
         assert_eq!((reply.code, reply.message()), (403, &*denial));
@@ -120,7 +120,7 @@ async fn an_operator_may_prefer_pods_without_a_proxy_to_no_pods() {
         .join(" ");
     for part in [
         "init-container: violates PodSecurity \"baseline:latest\"",
-        "leave the pod out with linkerd.io/inject",
+        "no CNI plugin is meant for any node",
     ] {
         assert!(warnings.contains(part), "{warnings}");
     }

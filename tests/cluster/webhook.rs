@@ -138,6 +138,11 @@ impl Webhook {
         self.files.write("values.yaml", values);
     }
 
+    /// Puts `certificate` and `key`, whatever they hold, in the mount.
+    pub(crate) fn write_certificate(&self, certificate: &str, key: &str) {
+        self.files.tls.write(certificate, key);
+    }
+
     /// Puts a new certificate in the mount and waits until the webhook presents it.
     pub(crate) async fn rotate_certificate(&self) {
         let rotated = self.files.tls.rotate(&self.files.authority).der;
