@@ -66,6 +66,6 @@ fn decide_and_write(bencher: Bencher<'_, '_>, containers: usize) {
                 stale: false,
             },
         });
-        serde_json::to_vec(&decision.patch).unwrap()
+        decision.patch
     });
 }

@@ -183,7 +183,7 @@ fn effective(inputs: &Inputs<'_>, installation: &Installation, pod: &Pod<'_>, de
     let release = inputs.facts.server.release;
     // The sidecar containers of Kubernetes are on by default from 1.29; an older server drops their restartPolicy.
     if config.values.proxy.native_sidecar && release.0 < NATIVE_SIDECARS {
-        config.values.proxy.native_sidecar = false;
+        config.changed().proxy.native_sidecar = false;
         decision.trace.push(format!(
             "Kubernetes {release} has no native sidecars: the proxy is an ordinary container"
         ));

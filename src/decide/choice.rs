@@ -26,9 +26,9 @@ struct Facts<'a> {
 }
 
 /// A candidate with the verdict on it.
-struct Judged {
+struct Judged<'a> {
     candidate: Candidate,
-    shape: Shape,
+    shape: Shape<'a>,
     opinion: Opinion,
     without_debug: bool,
 }
@@ -78,7 +78,7 @@ fn say(verdict: &Verdict) -> &str {
     }
 }
 
-impl Choice<'_> {
+impl<'a> Choice<'a> {
     /// Chooses, and completes `decision`.
     pub(super) fn make(&self, mut decision: Decision, asked: Option<Redirection>, metadata: Metadata) -> Decision {
         let Facts { admission, before } = self.facts(&mut decision);
@@ -169,7 +169,7 @@ impl Choice<'_> {
         Facts { admission, before }
     }
 
-    fn shape(&self, redirection: Redirection, with_debug: bool) -> Result<Shape, ShapeError> {
+    fn shape(&self, redirection: Redirection, with_debug: bool) -> Result<Shape<'a>, ShapeError> {
         let shape = Shape::new(self.installation, self.config, self.pod, redirection, with_debug)?;
         shape.check_names(self.pod)?;
         Ok(shape)
@@ -180,9 +180,14 @@ impl Choice<'_> {
     }
 
     /// Judges one candidate, without the debug container where only that is refused.
-    fn judge(&self, candidate: Candidate, admission: &Admission<'_>, before: &Verdict) -> Result<Judged, ShapeError> {
+    fn judge(
+        &self,
+        candidate: Candidate,
+        admission: &Admission<'_>,
+        before: &Verdict,
+    ) -> Result<Judged<'a>, ShapeError> {
         let debug = self.config.debug && !self.has_debug_container();
-        let review = |shape: &Shape| {
+        let review = |shape: &Shape<'_>| {
             opinion(
                 admission.review(&self.pod.with(&shape.additions())),
                 Some(shape.redirection),
@@ -207,7 +212,7 @@ impl Choice<'_> {
         })
     }
 
-    fn inject(&self, mut decision: Decision, judged: Judged, metadata: Metadata, starved: &[&str]) -> Decision {
+    fn inject(&self, mut decision: Decision, judged: Judged<'_>, metadata: Metadata, starved: &[&str]) -> Decision {
         let Judged {
             candidate:
                 Candidate {
@@ -240,7 +245,7 @@ impl Choice<'_> {
         decision.trace.push(format!("chosen: {redirection}, as {reason}"));
         decision.policies.clear();
         decision.policies.push(opinion);
-        decision.patch = shape.into_patch(metadata.with_redirection(redirection), self.inputs.pod, "");
+        decision.patch = shape.into_patch(&metadata.with_redirection(redirection), self.inputs.pod, "");
         decision.outcome = Outcome::Inject { redirection, reason };
         decision
     }

@@ -4,7 +4,7 @@ use super::eligibility::{AnnotatedAt, SkipReason};
 use super::reason::{DenyReason, InjectReason};
 use super::refusal::Refusal;
 use crate::inject::Redirection;
-use crate::inject::patch::Operation;
+use crate::inject::patch::Patch;
 use crate::policy::Verdict;
 use std::fmt;
 
@@ -72,7 +72,7 @@ pub struct Decision {
     /// Every fact that was looked at, in order.
     pub trace: Vec<String>,
     /// The patch of the pod; empty where nothing is to be changed.
-    pub patch: Vec<Operation>,
+    pub patch: Patch,
 }
 
 impl Default for Decision {
@@ -83,7 +83,7 @@ impl Default for Decision {
             policies: Vec::new(),
             warnings: Vec::new(),
             trace: Vec::with_capacity(16),
-            patch: Vec::new(),
+            patch: Patch::default(),
         }
     }
 }
@@ -142,7 +142,7 @@ impl Decision {
     }
 
     pub(super) fn deny(mut self, reason: DenyReason) -> Self {
-        self.patch.clear();
+        self.patch = Patch::default();
         // The attempts of a refusal stand in the trace already.
         let refused = matches!(reason, DenyReason::NoRedirection(_));
         let gist = if refused {

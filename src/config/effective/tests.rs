@@ -78,7 +78,7 @@ fn environment_variables_of_both_layers_are_merged_by_name() {
         &json!({key: r#"[{"name":"B","value":"pod"}]"#}),
     );
     let expected = json!([{"name": "A", "value": "ns"}, {"name": "B", "value": "pod"}]);
-    assert_eq!(Value::Array(config.values.proxy.additional_env), expected);
+    assert_eq!(Value::Array(config.values.proxy.additional_env.clone()), expected);
     let config = effective(&json!({}), &json!({key: "[1]"}));
     assert_eq!(config.problems[0].key, key);
 }

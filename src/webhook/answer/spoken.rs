@@ -15,10 +15,8 @@ pub(super) fn outcome(decision: &Decision) -> review::Outcome {
             message: decision.message(),
         };
     }
-    let patch = (!decision.patch.is_empty()).then(|| serde_json::to_vec(&decision.patch).unwrap_or_default());
-    review::Outcome::Admitted {
-        patch: patch.filter(|patch| !patch.is_empty()),
-    }
+    let patch = (!decision.patch.is_empty()).then(|| decision.patch.as_json().to_vec());
+    review::Outcome::Admitted { patch }
 }
 
 /// What somebody reads who tries something out: the decision first, code before everything. `workload` names what the

@@ -1,7 +1,7 @@
 //! The answer, written straight to bytes.
 
 use super::Version;
-use base64::display::Base64Display;
+use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Serialize, Serializer};
 use std::borrow::Cow;
@@ -12,6 +12,9 @@ pub const WARNING_LIMIT: usize = 120;
 /// The longest message of a denial, in characters: it may name some hundred containers, and repeat a client's text. Who
 /// reads it, reads it whole on a screen or not at all.
 const MESSAGE_LIMIT: usize = 8192;
+
+/// What stands before the patch, which is base64.
+const PATCH_FIELDS: &[u8] = br#","patchType":"JSONPatch","patch":""#;
 
 /// Bytes of an answer beside its patch: envelope, warnings and annotations of the usual length.
 const ENVELOPE_SIZE: usize = 1024;
@@ -66,15 +69,16 @@ impl Reply<'_> {
                     message: cut(message, MESSAGE_LIMIT),
                     reason: reason(code),
                 }),
-                patch: patch.map(Base64),
-                patch_type: patch.map(|_| "JSONPatch"),
                 warnings: self.warnings.iter().map(|text| presentable(text)).collect(),
                 audit_annotations: Annotations(self.audit),
             },
         };
-        let size = ENVELOPE_SIZE + base64::encoded_len(patch.map_or(0, <[u8]>::len), true).unwrap_or_default();
+        let size = ENVELOPE_SIZE + patch.map_or(0, base64_size);
         let mut bytes = Vec::with_capacity(size);
         serde_json::to_writer(&mut bytes, &review)?;
+        if let Some(patch) = patch {
+            append_patch(&mut bytes, patch);
+        }
         Ok(bytes)
     }
 }
@@ -94,10 +98,6 @@ struct Response<'a> {
     allowed: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<Status<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    patch: Option<Base64<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    patch_type: Option<&'static str>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Annotations::is_empty")]
@@ -111,12 +111,23 @@ struct Status<'a> {
     reason: &'static str,
 }
 
-struct Base64<'a>(&'a [u8]);
+/// Puts `patch` behind the other fields of the response, which is the last of the review. A serializer would look for
+/// something to escape in every character of it.
+fn append_patch(review: &mut Vec<u8>, patch: &[u8]) {
+    const END: &[u8] = b"}}";
+    review.truncate(review.len().saturating_sub(END.len()));
+    review.extend_from_slice(PATCH_FIELDS);
+    let start = review.len();
+    review.resize(start + base64_size(patch), 0);
+    let written = STANDARD.encode_slice(patch, review.get_mut(start..).unwrap_or_default());
+    review.truncate(start + written.unwrap_or(0));
+    review.push(b'"');
+    review.extend_from_slice(END);
+}
 
-impl Serialize for Base64<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&Base64Display::new(self.0, &STANDARD))
-    }
+/// Characters of `bytes` in base64.
+fn base64_size(bytes: &[u8]) -> usize {
+    bytes.len().div_ceil(3) * 4
 }
 
 struct Annotations<'a>(&'a [(&'static str, String)]);
