@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Write, stderr};
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 use flate2::read::GzDecoder;
@@ -12,6 +12,7 @@ use outrigger::policy::Release;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::announce;
 use crate::cluster::{Namespace, Reply, Verb, call};
 use crate::scene::ENFORCE;
 
@@ -117,12 +118,7 @@ pub(crate) async fn ask(
 }
 
 /// Prints, past the capture of the test runner, for how many questions `holds`: `WHAT: 38 of 38 at latest, …`.
-pub(crate) fn report(
-    what: &str,
-    questions: &[Question],
-    replies: &[Reply],
-    holds: impl Fn(&Question, &Reply) -> bool,
-) -> io::Result<()> {
+pub(crate) fn report(what: &str, questions: &[Question], replies: &[Reply], holds: impl Fn(&Question, &Reply) -> bool) {
     let all: Vec<_> = questions.iter().zip(replies).collect();
     let (latest, _): (Vec<_>, Vec<_>) = all.iter().partition(|(question, _)| question.version == LATEST);
     let tally = |answers: &[(&Question, &Reply)]| {
@@ -133,17 +129,15 @@ pub(crate) fn report(
         format!("{held} of {}", answers.len())
     };
     let (latest, all) = (tally(&latest), tally(&all));
-    writeln!(stderr(), "{what}: {latest} at latest, {all} at every version")
+    announce(&format!("{what}: {latest} at latest, {all} at every version"));
 }
 
 /// Prints which pods are refused, and in which words.
-pub(crate) fn report_refusals(questions: &[Question], replies: &[Reply]) -> io::Result<()> {
-    let mut out = stderr().lock();
+pub(crate) fn report_refusals(questions: &[Question], replies: &[Reply]) {
     for (question, reply) in questions.iter().zip(replies).filter(|(_, reply)| !reply.accepted()) {
         let Question {
             level, version, name, ..
         } = question;
-        writeln!(out, "  {level}:{version} refuses {name}: {}", reply.message())?;
+        announce(&format!("  {level}:{version} refuses {name}: {}", reply.message()));
     }
-    Ok(())
 }

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{Write, stderr};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::announce;
 use crate::cluster::{poll, repository, right, shared};
 use crate::scene::{CNI, Scene};
 use crate::workload::{create, pod_of};
@@ -47,12 +47,10 @@ async fn the_webhook_uses_every_right_that_it_has_and_asks_for_no_other() {
     };
     poll(LIMIT, all).await;
     assert_eq!(used(), granted, "used and granted");
-    writeln!(
-        stderr(),
+    announce(&format!(
         "rights of the webhook, all used and none refused: {}",
         granted.len()
-    )
-    .unwrap();
+    ));
 }
 
 /// The rights of `webhook-config/rbac.yaml`.

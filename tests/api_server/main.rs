@@ -36,6 +36,8 @@ mod scene;
 mod services;
 mod workload;
 
+use std::io::{Write, stderr};
+
 use serde_json::{Value, json};
 
 /// A pod with one container `web` that has `security_context`.
@@ -46,4 +48,10 @@ fn pod(name: &str, security_context: &Value) -> Value {
         "metadata": {"name": name},
         "spec": {"containers": [{"name": "web", "image": "web", "securityContext": security_context}]},
     })
+}
+
+/// Prints a line past the capture of the test runner.
+fn announce(line: &str) {
+    let mut out = stderr().lock();
+    writeln!(out, "{line}").expect("standard error can be written");
 }

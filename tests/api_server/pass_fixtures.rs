@@ -23,8 +23,8 @@ async fn what_a_level_admits_it_admits_injected() {
     let admitted = |_: &Question, reply: &Reply| reply.accepted();
 
     let control = ask(client, &questions, &[], &[]).await;
-    report("clean pods admitted un-injected", &questions, &control, admitted).unwrap();
-    report_refusals(&questions, &control).unwrap();
+    report("clean pods admitted un-injected", &questions, &control, admitted);
+    report_refusals(&questions, &control);
     let known = questions
         .iter()
         .zip(&control)
@@ -34,12 +34,11 @@ async fn what_a_level_admits_it_admits_injected() {
     }
 
     let injected = ask(client, &questions, &[label], &[INJECT]).await;
-    report("clean pods admitted injected", &questions, &injected, admitted).unwrap();
-    report("  with proxy and validator", &questions, &injected, is_meshed).unwrap();
+    report("clean pods admitted injected", &questions, &injected, admitted);
+    report("  with proxy and validator", &questions, &injected, is_meshed);
     report("  Windows pods, left alone", &questions, &injected, |question, _| {
         question.is_for_windows()
-    })
-    .unwrap();
+    });
     for ((question, before), after) in questions.iter().zip(&control).zip(&injected) {
         assert_eq!(
             (before.code, before.accepted()),
@@ -61,12 +60,10 @@ async fn what_a_level_admits_it_admits_injected() {
         &questions,
         &linkerds,
         is_meshed,
-    )
-    .unwrap();
+    );
     report("  denied with the reason", &questions, &linkerds, |_, reply| {
         is_denied_by_us(reply)
-    })
-    .unwrap();
+    });
     for ((question, before), after) in questions.iter().zip(&control).zip(&linkerds) {
         assert!(!is_meshed(question, after), "{}: {}", question.name, after.body);
         let denied = before.accepted() && !question.is_for_windows();
