@@ -4,7 +4,7 @@
 //! pods of an earlier injection through client libraries that drop what they do not know.
 
 use super::{DenyReason, ranking};
-use crate::config::annotation::SETUP_IPTABLES;
+use crate::config::annotation::{PROXY_VERSION, SETUP_IPTABLES};
 use crate::inject::PROXY;
 use crate::inject::patch::Patch;
 use crate::pod::{Pod, container_name, integer, object, text};
@@ -31,6 +31,10 @@ fn inspect_native(pod: &Pod<'_>, position: usize, release: Release) -> Result<Pa
         return Ok(patch);
     };
     inspect_container(pod, proxy)?;
+    // Somebody else's container of that name is somebody else's to mend.
+    if pod.annotation(PROXY_VERSION).is_none() {
+        return Ok(patch);
+    }
     if release < Release::NATIVE_SIDECARS {
         let why = format!("is an init container, and Kubernetes {release} has no native sidecars");
         return Err(DenyReason::BrokenProxy(why));

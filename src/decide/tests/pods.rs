@@ -120,7 +120,9 @@ fn a_user_of_the_application_is_not_given_to_the_proxy() {
 /// A pod as injection leaves it, with the proxy as an init container.
 fn meshed(proxy: Value) -> Case {
     let init = json!({"name": "linkerd-init", "image": "proxy:1"});
-    case().spec("initContainers", json!([init, proxy]))
+    case()
+        .annotated("linkerd.io/proxy-version", "v1")
+        .spec("initContainers", json!([init, proxy]))
 }
 
 #[test]
