@@ -27,7 +27,7 @@ pub use reason::{DenyReason, InjectReason};
 pub use setup::{Setup, SetupError};
 
 use crate::config::{Config, ConfigError, Installation, Layers};
-use crate::inject::{Metadata, Owner, opaque_ports};
+use crate::inject::{Metadata, Owner, Prepared, opaque_ports};
 use crate::pod::Pod;
 use crate::pod::workload::Kind;
 use crate::policy::Verdict;
@@ -72,7 +72,7 @@ pub struct Inputs<'a> {
     /// The name of the user who creates the pod.
     pub requester: &'a str,
     /// The configuration, or why there is none: that keeps only pods out that would be injected.
-    pub installation: Result<&'a Installation, &'a ConfigError>,
+    pub installation: Result<&'a Prepared, &'a ConfigError>,
     /// What is known about the cluster.
     pub facts: Facts<'a>,
 }
@@ -89,7 +89,12 @@ pub fn decide(inputs: &Inputs<'_>) -> Decision {
 fn judge(inputs: &Inputs<'_>) -> Decision {
     let pod = Pod::new(inputs.pod);
     let mut decision = Decision::default();
-    let eligibility = eligibility::judge(&pod, &inputs.namespace, inputs.installation.ok(), &mut decision.trace);
+    let eligibility = eligibility::judge(
+        &pod,
+        &inputs.namespace,
+        inputs.installation.ok().map(|it| &**it),
+        &mut decision.trace,
+    );
     decision.annotated_at = eligibility.annotated_at;
     if !eligibility.reasons.is_empty() {
         return skip(decision, inputs, eligibility.reasons);
@@ -140,7 +145,7 @@ pub fn annotate(kind: Kind, object: &Value, installation: &Installation, namespa
 }
 
 /// The configuration, where injection can use it.
-fn usable<'a>(inputs: &Inputs<'a>) -> Result<&'a Installation, DenyReason> {
+fn usable<'a>(inputs: &Inputs<'a>) -> Result<&'a Prepared, DenyReason> {
     let unusable = |error: &ConfigError| DenyReason::Configuration(error.to_string());
     let installation = inputs.installation.map_err(unusable)?;
     installation.check().map_err(|error| unusable(&error))?;

@@ -50,7 +50,7 @@ impl Case {
     }
 
     fn decide(&self) -> Decision {
-        let installation = Installation::parse(&[self.values], Some("anchors"), "linkerd");
+        let installation = Installation::parse(&[self.values], Some("anchors"), "linkerd").map(Prepared::from);
         decide(&Inputs {
             pod: &self.pod,
             namespace: Namespace {

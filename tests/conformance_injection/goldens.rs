@@ -123,7 +123,7 @@ impl Golden<'_> {
             debug: self.flag("enableDebugSidecar"),
             ..Options::default()
         };
-        Injector::new(&base, changed.values, options)
+        Injector::new(&base, changed.values.as_ref().clone(), options)
     }
 
     /// Every document of the input, changed.
