@@ -6,7 +6,7 @@ use crate::policy::pod_security::{Configuration, ConfigurationError};
 use serde_json::{Value, json};
 
 /// The installation's configuration, and Pod Security's.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Setup {
     /// The values document and the trust anchors.
     pub installation: Prepared,

@@ -6,6 +6,7 @@ use crate::config::values::Values;
 use crate::config::{Config, Installation};
 use crate::pod::{Pod, integer, list};
 use serde::ser::{Serialize, SerializeSeq, Serializer};
+use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
@@ -23,23 +24,25 @@ pub(super) struct Variables<V> {
     pub(super) after: Vec<V>,
 }
 
-/// Variables with the pod's ports among them, as a list.
-pub(super) struct WithPorts<'a, V> {
-    variables: &'a Variables<V>,
+/// Variables, as JSON, with the pod's ports among them: the whole list.
+pub(super) struct WithPorts<'a> {
+    variables: &'a Variables<Box<RawValue>>,
     ports: EnvVar<'a>,
 }
 
 impl<V> Variables<V> {
     /// Every variable in another form.
-    pub(super) fn try_map<W, E>(&self, form: impl Fn(&V) -> Result<W, E>) -> Result<Variables<W>, E> {
-        Ok(Variables {
-            before: self.before.iter().map(&form).collect::<Result<_, E>>()?,
-            after: self.after.iter().map(&form).collect::<Result<_, E>>()?,
-        })
+    pub(super) fn map<W>(&self, form: impl Fn(&V) -> W) -> Variables<W> {
+        Variables {
+            before: self.before.iter().map(&form).collect(),
+            after: self.after.iter().map(&form).collect(),
+        }
     }
+}
 
-    /// The whole environment of the proxy of `pod`.
-    pub(super) fn with_ports_of(&self, pod: &Pod<'_>) -> WithPorts<'_, V> {
+impl Variables<Box<RawValue>> {
+    /// The environment of the proxy of `pod`.
+    pub(super) fn with_ports_of(&self, pod: &Pod<'_>) -> WithPorts<'_> {
         let ports = EnvVar::Value {
             name: "LINKERD2_PROXY_INBOUND_PORTS".into(),
             value: inbound_ports(pod).into(),
@@ -48,15 +51,13 @@ impl<V> Variables<V> {
     }
 }
 
-impl<V: Serialize> Serialize for WithPorts<'_, V> {
+impl Serialize for WithPorts<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Variables { before, after } = self.variables;
         let mut list = serializer.serialize_seq(None)?;
-        before
-            .iter()
-            .try_for_each(|variable| list.serialize_element(variable))?;
+        before.iter().try_for_each(|it| list.serialize_element(it))?;
         list.serialize_element(&self.ports)?;
-        after.iter().try_for_each(|variable| list.serialize_element(variable))?;
+        after.iter().try_for_each(|it| list.serialize_element(it))?;
         list.end()
     }
 }

@@ -1,14 +1,14 @@
 //! Everything that injection adds to one pod with one redirection.
 
-use super::env::{self, Source, WithPorts};
+use super::env::{Source, WithPorts};
 use super::patch::Patch;
-use super::prepared::{Parts, Prepared};
+use super::prepared::{Made, Parts, Prepared};
 use super::{Metadata, PROXY_INIT, Redirection, debug};
 use crate::config::Config;
 use crate::pod::{Additions, Pod};
 use serde::Serialize;
 use serde_json::{Map, Value};
-use std::borrow::Cow;
+use std::sync::Arc;
 
 /// What injection adds with one redirection.
 #[derive(Clone, Debug)]
@@ -22,7 +22,8 @@ pub struct Shape<'a> {
     installation: &'a Prepared,
     config: &'a Config,
     pod: &'a Pod<'a>,
-    parts: Cow<'a, Parts>,
+    made: Arc<Made>,
+    parts: Arc<Parts>,
     debug: Option<Value>,
 }
 
@@ -54,11 +55,13 @@ impl<'a> Shape<'a> {
         redirection: Redirection,
         with_debug: bool,
     ) -> Result<Self, ShapeError> {
+        let made = installation.made(config);
         Ok(Self {
             redirection,
             native: config.values.proxy.native_sidecar,
             node_selector: None,
-            parts: installation.parts(config, pod, redirection)?,
+            parts: made.parts(config, pod, redirection)?,
+            made,
             installation,
             config,
             pod,
@@ -134,17 +137,15 @@ impl<'a> Shape<'a> {
             (false, true) => format!("{prefix}/spec/containers/0"),
             (false, false) => format!("{prefix}/spec/containers/-"),
         };
-        let container = &self.parts.proxy;
-        if let Some(variables) = self.installation.variables(self.config) {
-            let env = variables.with_ports_of(self.pod);
-            return patch.add(&place, &Whole { container, env });
-        }
-        let variables = env::variables(&Source {
+        let variables = self.made.variables(&Source {
             installation: self.installation,
             config: self.config,
         });
-        let env = variables.with_ports_of(self.pod);
-        patch.add(&place, &Whole { container, env });
+        let whole = Whole {
+            container: &self.parts.proxy,
+            env: variables.with_ports_of(self.pod),
+        };
+        patch.add(&place, &whole);
     }
 
     /// Whether the shape holds `linkerd-init`.
@@ -158,10 +159,10 @@ impl<'a> Shape<'a> {
 
 /// A container with its environment.
 #[derive(Serialize)]
-struct Whole<'a, V: Serialize> {
+struct Whole<'a> {
     #[serde(flatten)]
     container: &'a Value,
-    env: WithPorts<'a, V>,
+    env: WithPorts<'a>,
 }
 
 /// The patch that gives a template `metadata` and nothing else.

@@ -114,10 +114,11 @@ impl Golden<'_> {
 
     fn injector(&self) -> Injector {
         let changed = layers::installation(self.values(&["base", "overrides"]), None);
-        let base = match self.flag("overrideAnnotationsFromDiff") {
-            true => layers::installation(self.values(&["base"]), None),
-            false => changed.clone(),
+        let base: &[_] = match self.flag("overrideAnnotationsFromDiff") {
+            true => &["base"],
+            false => &["base", "overrides"],
         };
+        let base = layers::installation(self.values(base), None);
         let options = Options {
             manual: self.flag("injectProxy"),
             debug: self.flag("enableDebugSidecar"),

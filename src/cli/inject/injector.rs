@@ -20,7 +20,7 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
 /// What `inject` does to every resource.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Injector {
     /// The installation, its values as the flags left them.
     installation: Prepared,
