@@ -34,7 +34,7 @@ pub use setup::{Setup, SetupError};
 use crate::config::annotation::Origin;
 use crate::config::{Config, Installation, Layers};
 use crate::inject::patch::Patch;
-use crate::inject::{Metadata, Owner, opaque_ports};
+use crate::inject::{Metadata, Owner, Prepared, opaque_ports};
 use crate::pod::workload::Kind;
 use crate::pod::{Pod, structure};
 use crate::policy::pod_security::{Configuration, Policy, Server};
@@ -79,7 +79,7 @@ pub struct Inputs<'a> {
     /// The name of the user who creates the pod.
     pub requester: &'a str,
     /// The configuration. What it lacks keeps only pods out that would be injected.
-    pub installation: &'a Installation,
+    pub installation: &'a Prepared,
     /// What is known about the cluster.
     pub facts: Facts<'a>,
 }
