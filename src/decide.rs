@@ -185,7 +185,7 @@ fn effective(inputs: &Inputs<'_>, installation: &Installation, pod: &Pod<'_>, de
             Origin::Values | Origin::Default => format!("{} is narrowed to the pod's own ports", field.values_key),
         });
     }
-    for problem in &config.problems {
+    for problem in config.problems.iter().filter(|problem| !problem.fatal) {
         decision.warn(Caution::IgnoredValue, problem.to_string());
     }
     let release = inputs.facts.server.release;

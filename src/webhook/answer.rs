@@ -8,6 +8,7 @@ use super::reload::Reloaded;
 use super::review::{Operation, Outcome, Review};
 use crate::cluster::events::{Event, Reason};
 use crate::cluster::{self, Cluster, LookupError};
+use crate::config::Installation;
 use crate::config::annotation::CREATED_BY;
 use crate::decide::{self, Coverage, Decision, Facts, Inputs, Setup, SetupError, SkipReason};
 use crate::inject::Owner;
@@ -78,16 +79,18 @@ pub enum ReadError {
 }
 
 /// Reads the files' contents for the control plane in `namespace`; without trust anchors those of the values count.
-pub fn read(values: &[u8], trust_anchors: Option<&[u8]>, namespace: &str) -> Result<Arc<Setup>, ReadError> {
+pub fn read(values: &[u8], trust_anchors: Option<&[u8]>, namespace: &str) -> Result<Installation, ReadError> {
     let text = |bytes, what| std::str::from_utf8(bytes).map_err(|source| ReadError::Text { what, source });
     let anchors = trust_anchors
         .map(|bytes| text(bytes, "the trust anchors"))
         .transpose()?;
-    Ok(Arc::new(Setup::read(
-        &[text(values, "the values")?],
-        anchors,
-        namespace,
-    )?))
+    let documents = [text(values, "the values")?];
+    Ok(Installation::parse(&documents, anchors, namespace).map_err(SetupError::from)?)
+}
+
+/// Completes a configuration, for [`App`].
+pub fn complete(installation: Installation) -> Result<Arc<Setup>, ReadError> {
+    Ok(Arc::new(Setup::of(installation).map_err(SetupError::from)?))
 }
 
 impl App {

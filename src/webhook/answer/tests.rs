@@ -4,7 +4,7 @@ use serde_json::json;
 
 /// An app for a cluster of manifests.
 fn app(objects: &Value, values: &'static str) -> App {
-    let parse = move |_: &[u8], _: &[u8]| read(values.as_bytes(), Some(b"anchors"), "linkerd");
+    let parse = move |_: &[u8], _: &[u8]| read(values.as_bytes(), Some(b"anchors"), "linkerd").and_then(complete);
     App {
         setup: Arc::new(Reloaded::load([Source::Nothing, Source::Nothing], parse).unwrap()),
         cluster: Arc::new(Cluster::of_manifests(objects.as_array().unwrap(), None).unwrap()),
