@@ -178,7 +178,7 @@ fn effective(inputs: &Inputs<'_>, installation: &Installation, pod: &Pod<'_>, de
         });
     }
     for problem in &config.problems {
-        decision.warn("ignored_value", problem.to_string());
+        decision.warn(problem.code(), problem.to_string());
     }
     let release = inputs.facts.server.release;
     // The sidecar containers of Kubernetes are on by default from 1.29; an older server drops their restartPolicy.

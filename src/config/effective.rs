@@ -2,11 +2,11 @@
 
 use super::annotation::{ENABLE_DEBUG_SIDECAR, INJECT, OPAQUE_PORTS, Origin, PROXY_ADDITIONAL_ENV};
 use super::overrides::{self, Setter};
+use super::problem::{Consequence, Problem, misfit, misfits};
 use super::values::Values;
 use super::{Installation, additional_env, grammar, opaque_ports};
 use crate::pod::Pod;
 use serde_json::{Map, Value};
-use std::fmt;
 use std::sync::Arc;
 
 /// What applies to one pod.
@@ -20,7 +20,7 @@ pub struct Config {
     pub inherited: Vec<(String, String)>,
     /// Every field that an annotation set.
     pub overridden: Vec<Overridden>,
-    /// Values that were not taken.
+    /// Values that are not what they should be: at most one a key and layer.
     pub problems: Vec<Problem>,
 }
 
@@ -34,43 +34,6 @@ pub struct Overridden {
     /// Whose annotation.
     pub origin: Origin,
 }
-
-/// A value that was not taken, and why.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
-    /// The annotation, or the key of the values document.
-    pub key: String,
-    /// The value as it was written.
-    pub value: String,
-    /// What would be right.
-    pub expected: String,
-    /// Whose value.
-    pub origin: Origin,
-    /// Whether the pod must not run with the default instead.
-    pub fatal: bool,
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            key,
-            value,
-            expected,
-            origin,
-            fatal: _,
-        } = self;
-        match value.char_indices().nth(QUOTED) {
-            None => write!(f, "{origin} {key}: {value:?} is not {expected}"),
-            Some((end, _)) => {
-                let start = value.get(..end).unwrap_or_default();
-                write!(f, "{origin} {key}: {start:?}… is not {expected}")
-            }
-        }
-    }
-}
-
-/// How much of a value is repeated, in characters: what is wrong with a longer one shows in its first line.
-const QUOTED: usize = 60;
 
 /// The annotations that may override the values.
 #[derive(Clone, Copy, Debug)]
@@ -118,7 +81,9 @@ impl Config {
 
     /// Whether a problem keeps the pod from being injected.
     pub fn fatal_problem(&self) -> Option<&Problem> {
-        self.problems.iter().find(|problem| problem.fatal)
+        self.problems
+            .iter()
+            .find(|problem| problem.consequence == Consequence::Fatal)
     }
 
     /// Takes over the namespace's annotations that the pod does not have itself, whatever its own value.
@@ -154,10 +119,12 @@ impl Config {
             Ok(()) => self.note(row.values_key, key, origin),
             Err(unreadable) => self.problems.push(Problem {
                 key: key.to_owned(),
-                value: value.to_owned(),
-                expected: unreadable.expected,
+                fault: misfit(value, &unreadable.expected),
                 origin,
-                fatal: unreadable.fatal,
+                consequence: match unreadable.fatal {
+                    true => Consequence::Fatal,
+                    false => Consequence::Ignored,
+                },
             }),
         }
     }
@@ -166,7 +133,7 @@ impl Config {
         match grammar::boolean(value) {
             Some(debug) => self.debug = debug,
             None if value.is_empty() => {}
-            None => self.ignore(ENABLE_DEBUG_SIDECAR, value, origin, "true or false"),
+            None => self.ignore(ENABLE_DEBUG_SIDECAR, origin, misfit(value, "true or false")),
         }
     }
 
@@ -188,7 +155,7 @@ impl Config {
                 self.changed().proxy.native_sidecar = native;
                 self.note("proxy.nativeSidecar", key, origin);
             }
-            None => self.ignore(key, &value, origin, "true or false"),
+            None => self.ignore(key, origin, misfit(&value, "true or false")),
         }
     }
 
@@ -216,13 +183,9 @@ impl Config {
         let (ports, junk) = opaque_ports::parse(&value, layers.pod);
         self.changed().proxy.opaque_ports = ports;
         self.note("proxy.opaquePorts", OPAQUE_PORTS, origin);
-        for item in junk {
-            self.ignore(
-                OPAQUE_PORTS,
-                &item,
-                origin,
-                "a port, a range of ports or the name of a container port",
-            );
+        if !junk.is_empty() {
+            let expected = "a port, a range of ports or the name of a container port";
+            self.ignore(OPAQUE_PORTS, origin, misfits(&junk, expected));
         }
     }
 
@@ -241,7 +204,7 @@ impl Config {
                     additional_env::merge(&mut self.changed().proxy.additional_env, layer);
                     self.note("proxy.additionalEnv", PROXY_ADDITIONAL_ENV, origin);
                 }
-                Err(expected) => self.ignore(PROXY_ADDITIONAL_ENV, &text, origin, &expected),
+                Err(fault) => self.ignore(PROXY_ADDITIONAL_ENV, origin, fault),
             }
         }
     }
@@ -285,14 +248,12 @@ impl Config {
         });
     }
 
-    fn ignore(&mut self, key: &str, value: &str, origin: Origin, expected: &str) {
-        let (key, value, expected) = (key.to_owned(), value.to_owned(), expected.to_owned());
+    fn ignore(&mut self, key: &str, origin: Origin, fault: String) {
         self.problems.push(Problem {
-            key,
-            value,
-            expected,
+            key: key.to_owned(),
+            fault,
             origin,
-            fatal: false,
+            consequence: Consequence::Ignored,
         });
     }
 }

@@ -99,7 +99,38 @@ fn a_long_value_is_not_repeated_to_its_end() {
     let config = effective(&json!({}), &json!({"config.linkerd.io/proxy-uid": value}));
     let text = config.problems[0].to_string();
     assert!(
-        text.ends_with("… is not a user ID other than 0") && text.len() < 300,
+        text.ends_with("… is not a user ID other than 0") && text.len() < 360,
         "{text}"
     );
+}
+
+#[test]
+fn a_list_of_junk_is_one_problem() {
+    let junk = "x,".repeat(125_000);
+    let config = effective(&json!({}), &json!({"config.linkerd.io/opaque-ports": junk}));
+    let [problem] = config.problems.as_slice() else {
+        panic!("{} problems", config.problems.len())
+    };
+    let text = problem.to_string();
+    assert!(text.contains("124997 more") && text.len() < 400, "{text}");
+}
+
+#[test]
+fn environment_variables_are_never_repeated() {
+    for text in [
+        r#"[{"name": "TOKEN", "value": "s3cret"},]"#,
+        r#""s3cret""#,
+        r#"[{"name": ["s3cret"]}]"#,
+    ] {
+        let config = effective(
+            &json!({PROXY_ADDITIONAL_ENV: text}),
+            &json!({PROXY_ADDITIONAL_ENV: text}),
+        );
+        assert_eq!(config.problems.len(), 2);
+        assert!(
+            !format!("{:?}", config.problems).contains("s3cret"),
+            "{:?}",
+            config.problems
+        );
+    }
 }
