@@ -28,16 +28,6 @@ pub enum Consequence {
     Fatal,
 }
 
-impl Problem {
-    /// The code of the warning, a stable snake-case word.
-    pub fn code(&self) -> &'static str {
-        match self.consequence {
-            Consequence::Ignored | Consequence::Fatal => "ignored_value",
-            Consequence::Kept => "doubtful_value",
-        }
-    }
-}
-
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { key, fault, origin, .. } = self;
