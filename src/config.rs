@@ -18,7 +18,7 @@ mod problem;
 mod quantity;
 
 pub use annotation::Origin;
-pub use effective::{Config, Layers, Overridden};
+pub use effective::{Config, Layers, NamespaceLayer, Overridden};
 pub(crate) use installation::hex;
 pub use installation::{ConfigError, Installation};
 pub use overrides::Unreadable;

@@ -31,7 +31,10 @@ pub enum Consequence {
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { key, fault, origin, .. } = self;
-        write!(f, "{origin} {key}: {fault}")
+        match origin {
+            Origin::Namespace | Origin::Pod => write!(f, "{origin} annotation {key}: {fault}"),
+            Origin::Values | Origin::Default => write!(f, "values document: {key}: {fault}"),
+        }
     }
 }
 
