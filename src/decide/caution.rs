@@ -8,6 +8,8 @@ use std::fmt;
 pub enum Caution {
     /// A value cannot be read; the default stands in its place.
     IgnoredValue,
+    /// A value is taken as it stands, although something later may refuse it.
+    DoubtfulValue,
     /// The debug container is left out, because a policy refuses it.
     DebugContainerRefused,
     /// The pod can land on no node of today.
@@ -36,8 +38,9 @@ pub enum Caution {
 
 impl Caution {
     /// Every kind.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::IgnoredValue,
+        Self::DoubtfulValue,
         Self::DebugContainerRefused,
         Self::NoNodeForPod,
         Self::CniCoverageUnknown,
@@ -56,6 +59,7 @@ impl Caution {
     pub fn code(self) -> &'static str {
         match self {
             Self::IgnoredValue => "ignored_value",
+            Self::DoubtfulValue => "doubtful_value",
             Self::DebugContainerRefused => "debug_container_refused",
             Self::NoNodeForPod => "no_node_for_pod",
             Self::CniCoverageUnknown => "cni_coverage_unknown",
