@@ -194,3 +194,38 @@ fn files_that_are_no_text_are_named() {
     let error = read(&[0xff], None, "linkerd").unwrap_err().to_string();
     assert!(error.starts_with("the values are no UTF-8 text"), "{error}");
 }
+
+/// A client chooses how many containers and annotations a pod has, and everybody waits for its answer: work must not grow
+/// with their product. Thousands of millions of comparisons would take minutes, a look-up for each container takes seconds.
+#[test]
+fn a_pod_of_fifty_thousand_annotated_containers_is_answered() {
+    const CONTAINERS: usize = 50_000;
+    const PREFIXES: [&str; 2] = [
+        "container.apparmor.security.beta.kubernetes.io/",
+        "container.seccomp.security.alpha.kubernetes.io/",
+    ];
+    let (told, answers) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let containers: Vec<_> = (0..CONTAINERS)
+            .map(|n| json!({"name": format!("c{n}"), "image": "web:1"}))
+            .collect();
+        let keys = (0..CONTAINERS).flat_map(|n| PREFIXES.map(|prefix| format!("{prefix}c{n}")));
+        let annotations: serde_json::Map<_, _> = keys.map(|key| (key, json!("unconfined"))).collect();
+        let mut review = review("", "Pod", &pod(), false);
+        review.object["metadata"]["annotations"] = annotations.into();
+        review.object["spec"]["containers"] = containers.into();
+        for release in [24, 30, 36] {
+            let mut app = app(&json!([]), VALUES);
+            let server = Some(Server::from(Release(release)));
+            let objects = shop("baseline");
+            app.cluster = Arc::new(Cluster::of_manifests(objects.as_array().unwrap(), server).unwrap());
+            let answer = runtime.block_on(app.admit(&review)).unwrap();
+            told.send(answer.outcome).unwrap();
+        }
+    });
+    for _ in 0..3 {
+        let outcome = answers.recv_timeout(std::time::Duration::from_secs(120)).unwrap();
+        assert!(matches!(outcome, Outcome::Admitted { patch: Some(_) }), "{outcome:?}");
+    }
+}
