@@ -92,9 +92,10 @@ pub fn of_workload(kind: Kind, object: &Value) -> Result<Option<&Value>, Malform
         return Ok(None);
     };
     let path = pointer.trim_start_matches('/').replace('/', ".");
-    let Some(template) = object.pointer(pointer) else {
-        return Err(malformed(path, &NULL, "a map with the pods' metadata and spec"));
-    };
+    let template = object.pointer(pointer).unwrap_or(&NULL);
+    if !template.is_object() {
+        return Err(malformed(path, template, "a map with the pods' metadata and spec"));
+    }
     of_pod(template).map_err(|fault| match path.is_empty() {
         true => fault,
         false => Malformed {
@@ -132,6 +133,9 @@ pub fn of_pod(pod: &Value) -> Result<(), Malformed> {
 
 /// The same for the metadata of any object.
 pub fn of_metadata(object: &Value) -> Result<(), Malformed> {
+    if !object.is_object() {
+        return Err(malformed("the object".to_owned(), object, Type::Map.name()));
+    }
     let metadata = object.get("metadata").unwrap_or(&NULL);
     if Type::Map.fault(metadata).is_some() {
         return Err(malformed("metadata".to_owned(), metadata, Type::Map.name()));
@@ -229,6 +233,7 @@ mod tests {
     fn every_wrong_type_is_named_with_its_place() {
         let with = |key: &str, value: Value| json!({"spec": {"containers": [{}], key: value}});
         for (pod, expected) in [
+            (json!([]), "the object is an empty list, expected a map"),
             (json!({"metadata": []}), "metadata is an empty list, expected a map"),
             (
                 json!({"metadata": {"annotations": {"a/b": 4191}}}),

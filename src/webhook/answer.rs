@@ -145,7 +145,7 @@ impl App {
             namespace: namespace_of(question.namespace),
             owner: question.owner,
             requester: question.requester,
-            installation: Ok(&setup.installation),
+            installation: &setup.installation,
             facts: Facts {
                 server,
                 pod_security: &setup.pod_security,

@@ -17,10 +17,26 @@ mod cluster;
 mod conformance_folder;
 
 mod admission_configuration;
+mod bad_input;
+mod configuration;
 mod control_plane;
+mod fixtures;
+mod installation;
+mod least_privilege;
+mod lifecycle;
+mod mesh;
+mod owners;
 mod pass_fixtures;
 mod pod_security;
-mod webhook_registration;
+mod preview;
+mod redirection;
+mod reinvocation;
+mod reload;
+mod scene;
+mod services;
+mod workload;
+
+use std::io::{Write, stderr};
 
 use serde_json::{Value, json};
 
@@ -32,4 +48,10 @@ fn pod(name: &str, security_context: &Value) -> Value {
         "metadata": {"name": name},
         "spec": {"containers": [{"name": "web", "image": "web", "securityContext": security_context}]},
     })
+}
+
+/// Prints a line past the capture of the test runner.
+fn announce(line: &str) {
+    let mut out = stderr().lock();
+    writeln!(out, "{line}").expect("standard error can be written");
 }

@@ -151,7 +151,7 @@ impl Injector {
             labels: None,
             annotations: Some(&asked),
         };
-        let mut reasons = eligibility::judge(&pod, &namespace, Some(&self.installation), &mut Vec::new()).reasons;
+        let mut reasons = eligibility::judge(&pod, &namespace, &self.installation, &mut Vec::new()).reasons;
         // The API server mounts the token; a template has no mount to look at.
         let token = boolean(pod.spec(), "automountServiceAccountToken") != Some(false);
         reasons.retain(|reason| {

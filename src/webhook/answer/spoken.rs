@@ -55,7 +55,7 @@ fn reasons(reason: &DenyReason) -> Vec<String> {
 pub(super) fn warnings(decision: &Decision) -> Vec<String> {
     let warnings = decision.warnings.iter();
     warnings
-        .flat_map(|warning| lines(warning.code, &warning.text))
+        .flat_map(|warning| lines(warning.caution.code(), &warning.text))
         .collect()
 }
 
@@ -81,7 +81,7 @@ pub(super) fn audit(decision: &Decision) -> Vec<(&'static str, String)> {
         ("reason", decision.code().to_owned()),
         ("redirection", decision.redirection().word().to_owned()),
     ];
-    if let Some(opinion) = decision.policies.last() {
+    if let Some(opinion) = decision.decided_by() {
         audit.push((opinion.by, opinion.policy.clone()));
     }
     audit
@@ -89,7 +89,7 @@ pub(super) fn audit(decision: &Decision) -> Vec<(&'static str, String)> {
 
 /// Labels of the metric.
 pub(super) fn labels(decision: &Decision) -> AnswerLabels {
-    let policy = decision.policies.last().map_or("", |opinion| opinion.policy.as_str());
+    let policy = decision.decided_by().map_or("", |opinion| opinion.policy.as_str());
     AnswerLabels {
         decision: decision.code(),
         redirection: decision.redirection().word(),
