@@ -68,18 +68,23 @@ pub struct Timings {
     pub drain: Duration,
 }
 
+impl Timings {
+    /// Those of a server in a cluster.
+    pub const DEFAULT: Self = Self {
+        reload: Duration::from_secs(10),
+        request: Duration::from_millis(4500),
+        handshake: Duration::from_secs(5),
+        body: Duration::from_secs(2),
+        head: Duration::from_secs(15),
+        idle: Duration::from_secs(2 * 60),
+        linger: Duration::from_secs(3),
+        drain: Duration::from_secs(5),
+    };
+}
+
 impl Default for Timings {
     fn default() -> Self {
-        Self {
-            reload: Duration::from_secs(10),
-            request: Duration::from_millis(4500),
-            handshake: Duration::from_secs(5),
-            body: Duration::from_secs(2),
-            head: Duration::from_secs(15),
-            idle: Duration::from_secs(2 * 60),
-            linger: Duration::from_secs(3),
-            drain: Duration::from_secs(5),
-        }
+        Self::DEFAULT
     }
 }
 

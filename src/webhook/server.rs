@@ -111,7 +111,7 @@ impl Server {
             setup: Arc::clone(&setup),
             cluster: Arc::clone(&cluster),
         };
-        let entrance = Entrance::new(app, events, Arc::clone(&metrics), timings.request);
+        let entrance = Entrance::new(app, events, Arc::clone(&metrics), &timings);
         let tls = TlsAcceptor::from(Arc::new(server_config(Arc::clone(&certificate))?));
         let (socket, address) = listen(options.listen).await?;
         let webhook = Listener::new(
