@@ -10,6 +10,8 @@ pub enum Caution {
     IgnoredValue,
     /// The debug container is left out, because a policy refuses it.
     DebugContainerRefused,
+    /// The server has not told its release; the newest is assumed.
+    ReleaseAssumed,
     /// The pod can land on no node of today.
     NoNodeForPod,
     /// Nobody can tell where the CNI plugin is.
@@ -36,9 +38,10 @@ pub enum Caution {
 
 impl Caution {
     /// Every kind.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::IgnoredValue,
         Self::DebugContainerRefused,
+        Self::ReleaseAssumed,
         Self::NoNodeForPod,
         Self::CniCoverageUnknown,
         Self::InitContainersWithoutNetwork,
@@ -57,6 +60,7 @@ impl Caution {
         match self {
             Self::IgnoredValue => "ignored_value",
             Self::DebugContainerRefused => "debug_container_refused",
+            Self::ReleaseAssumed => "release_assumed",
             Self::NoNodeForPod => "no_node_for_pod",
             Self::CniCoverageUnknown => "cni_coverage_unknown",
             Self::InitContainersWithoutNetwork => "init_containers_without_network",
