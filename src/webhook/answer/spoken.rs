@@ -87,6 +87,13 @@ pub(super) fn audit(decision: &Decision) -> Vec<(&'static str, String)> {
     audit
 }
 
+/// The same of a request that is denied before anything is decided.
+pub(super) fn audit_of_denial(reason: &str) -> Vec<(&'static str, String)> {
+    [("decision", "deny"), ("reason", reason), ("redirection", "none")]
+        .map(|(key, value)| (key, value.to_owned()))
+        .into()
+}
+
 /// Labels of the metric.
 pub(super) fn labels(decision: &Decision) -> AnswerLabels {
     let policy = decision.decided_by().map_or("", |opinion| opinion.policy.as_str());
