@@ -1,6 +1,7 @@
 //! Where the configuration of the Linkerd installation comes from: files, a cluster, or the chart's defaults.
 
 use super::input;
+use super::names::is_label;
 use crate::config::{ConfigError, Installation};
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
@@ -66,9 +67,9 @@ pub(super) fn check(installation: &Installation) -> Result<()> {
     })
 }
 
-fn namespace(text: &str) -> Result<String> {
-    let valid = !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
-    valid
+/// Reads the name of a namespace.
+pub(super) fn namespace(text: &str) -> Result<String> {
+    is_label(text)
         .then(|| text.to_owned())
         .ok_or_else(|| anyhow!("{text} is not a valid namespace"))
 }

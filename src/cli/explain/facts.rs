@@ -56,6 +56,13 @@ impl Known {
             ));
         }
         let server = server.unwrap_or_else(|| Release::NEWEST.into());
+        if server.release > Release::NEWEST {
+            assumptions.push(format!(
+                "Kubernetes {} is newer than what is known here: it is taken to judge as {} does",
+                server.release,
+                Release::NEWEST
+            ));
+        }
         let namespace = named.unwrap_or(live.namespace);
         for object in objects {
             let alone = Cluster::of_manifests(std::slice::from_ref(&object.value), None);
