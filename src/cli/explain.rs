@@ -70,6 +70,7 @@ struct Assumptions {
         long,
         value_name = "NAME",
         env = "LINKERD_NAMESPACE",
+        hide_env_values = true,
         default_value = "linkerd",
         value_parser = installation::namespace
     )]
@@ -110,7 +111,7 @@ const MANY: usize = 2000;
 pub(super) fn run(arguments: &Arguments) -> Result<Verdict> {
     let objects = objects::read_valid(&input::read(&arguments.filename, Folder::Manifests)?)?;
     let known = Known::find(arguments, &objects)?;
-    for assumption in &known.assumptions {
+    for assumption in known.assumptions() {
         super::note(&format!("{assumption}\n"));
     }
     if objects.len() >= MANY {

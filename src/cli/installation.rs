@@ -25,7 +25,7 @@ pub(super) struct Source {
     #[arg(long, value_name = "FILE")]
     trust_anchors: Option<PathBuf>,
     /// Namespace of Linkerd's control plane
-    #[arg(short = 'L', long, value_name = "NAME", env = "LINKERD_NAMESPACE", default_value = "linkerd", value_parser = namespace)]
+    #[arg(short = 'L', long, value_name = "NAME", env = "LINKERD_NAMESPACE", hide_env_values = true, default_value = "linkerd", value_parser = namespace)]
     linkerd_namespace: String,
     #[command(flatten)]
     cluster: Connection,

@@ -25,7 +25,7 @@ pub(super) enum Action {
 /// Arguments of `policy evaluate`.
 #[derive(Args, Clone, Debug)]
 pub(super) struct Arguments {
-    /// Manifests: files, folders (every file below them), or - for standard input
+    /// Manifests: files, folders (every .yaml, .yml and .json file below them), or - for standard input
     #[arg(value_name = "FILE", conflicts_with = "json_lines")]
     files: Vec<PathBuf>,
     /// Level to judge by: privileged, baseline or restricted

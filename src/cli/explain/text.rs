@@ -110,7 +110,7 @@ fn tell(text: &mut String, entry: &Entry, paint: Paint) {
         say("  ways out, each enough by itself:", Tone::Plain);
         let ways_out = refusal.ways_out.iter();
         ways_out.for_each(|way| say(&format!("    - {way}"), Tone::Plain));
-    } else {
+    } else if !entry.is_service() {
         let tone = if matches!(decision.outcome, Outcome::Deny(_)) {
             Tone::Red
         } else {
