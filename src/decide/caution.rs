@@ -40,7 +40,7 @@ pub enum Caution {
 
 impl Caution {
     /// Every kind.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::IgnoredValue,
         Self::DoubtfulValue,
         Self::DebugContainerRefused,
