@@ -330,45 +330,8 @@ fn skipped(decision: &Decision) -> Option<String> {
     match &decision.outcome {
         decide::Outcome::Inject { .. } => Some(String::new()),
         decide::Outcome::Skip(_) if !decision.patch.is_empty() => Some(String::new()),
-        decide::Outcome::Skip(reasons) => Some(skip_reason(reasons)),
+        decide::Outcome::Skip(reasons) => Some(spoken::skip_reason(reasons)),
         decide::Outcome::Deny(_) => None,
-    }
-}
-
-/// Linkerd's reasons joined as Linkerd joins them; without one of those the first of ours, alone. So the label takes few
-/// values: the combinations that Linkerd has, and one for each reason of ours.
-fn skip_reason(reasons: &[SkipReason]) -> String {
-    let linkerds: Vec<_> = reasons.iter().filter(|reason| is_linkerds(**reason)).collect();
-    let named = if linkerds.is_empty() {
-        reasons.iter().take(1).collect()
-    } else {
-        linkerds
-    };
-    named
-        .into_iter()
-        .map(|reason| reason.code())
-        .collect::<Vec<_>>()
-        .join(",")
-}
-
-fn is_linkerds(reason: SkipReason) -> bool {
-    use SkipReason as R;
-    match reason {
-        R::HostNetworkEnabled
-        | R::SidecarAlreadyExists
-        | R::UnsupportedResource
-        | R::InvalidInjectAnnotationAtNamespace
-        | R::InvalidInjectAnnotationAtWorkload
-        | R::InjectionDisableAnnotationPresent
-        | R::InjectionEnableAnnotationAbsent
-        | R::AutomountDisabled => true,
-        R::WindowsPod
-        | R::MirrorPod
-        | R::UnsupportedRuntime
-        | R::SystemNamespace
-        | R::NodeCriticalPod
-        | R::ControlPlanePod
-        | R::NoRedirectionAdmitted => false,
     }
 }
 

@@ -218,11 +218,11 @@ fn the_metric_joins_linkerds_reasons_and_has_ours_alone() {
         MirrorPod,
     ];
     assert_eq!(
-        skip_reason(&linkerds),
+        spoken::skip_reason(&linkerds),
         "host_network_enabled,injection_enable_annotation_absent"
     );
-    assert_eq!(skip_reason(&[WindowsPod, MirrorPod]), "windows_pod");
-    assert_eq!(skip_reason(&[]), "");
+    assert_eq!(spoken::skip_reason(&[WindowsPod, MirrorPod]), "windows_pod");
+    assert_eq!(spoken::skip_reason(&[]), "");
 }
 
 #[tokio::test]
