@@ -16,6 +16,9 @@ pub(crate) mod opaque_ports;
 mod overrides;
 mod problem;
 mod quantity;
+mod security_contexts;
+mod skip_lists;
+mod validation;
 
 pub use annotation::Origin;
 pub use effective::{Config, Layers, NamespaceLayer, Overridden};
