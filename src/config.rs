@@ -22,7 +22,6 @@ mod validation;
 
 pub use annotation::Origin;
 pub use effective::{Config, Layers, NamespaceLayer, Overridden};
-pub(crate) use installation::hex;
 pub use installation::{ConfigError, Installation};
 pub use overrides::Unreadable;
 pub(crate) use problem::quote;

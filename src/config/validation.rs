@@ -44,6 +44,7 @@ impl Config {
         images(&mut faults, self);
         resources(&mut faults, self);
         rules(&mut faults, &self.values);
+        probes(&mut faults, &self.values);
         for Fault {
             key,
             found,
@@ -242,6 +243,29 @@ fn rules(faults: &mut Faults, values: &Values) {
     let path = init.xt_mount_path.mount_path.as_str();
     let valid = !path.is_empty() && !path.contains(':');
     faults.unless(valid, ("proxyInit.xtMountPath.mountPath", path), "the path of a folder");
+}
+
+fn probes(faults: &mut Faults, values: &Values) {
+    let proxy = &values.proxy;
+    let (liveness, readiness, startup) = (&proxy.liveness_probe, &proxy.readiness_probe, &proxy.startup_probe);
+    for (key, number) in [
+        (
+            "proxy.livenessProbe.initialDelaySeconds",
+            liveness.initial_delay_seconds,
+        ),
+        ("proxy.livenessProbe.timeoutSeconds", liveness.timeout_seconds),
+        (
+            "proxy.readinessProbe.initialDelaySeconds",
+            readiness.initial_delay_seconds,
+        ),
+        ("proxy.readinessProbe.timeoutSeconds", readiness.timeout_seconds),
+        ("proxy.startupProbe.initialDelaySeconds", startup.initial_delay_seconds),
+        ("proxy.startupProbe.periodSeconds", startup.period_seconds),
+        ("proxy.startupProbe.failureThreshold", startup.failure_threshold),
+    ] {
+        let valid = (0..=i64::from(i32::MAX)).contains(&number);
+        faults.unless(valid, (key, number), "a number from 0 to 2147483647");
+    }
 }
 
 #[cfg(test)]
