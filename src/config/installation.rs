@@ -80,7 +80,7 @@ impl Installation {
         Ok(Self {
             control_plane_namespace: namespace.to_owned(),
             trust_anchors: format!("{}\n", anchors.trim()),
-            trust_root_sha256: hex(&Sha256::digest(anchors.as_bytes())),
+            trust_root_sha256: format!("{:x}", Sha256::digest(anchors.as_bytes())),
             changes: changes(&values),
             document: Arc::new(document),
             values: Arc::new(values),
@@ -252,18 +252,6 @@ fn typed(document: &Value) -> Result<Values, ConfigError> {
         key: error.path().to_string(),
         message: error.inner().to_string(),
     })
-}
-
-/// Bytes as lower-case hex digits.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    const DIGITS: [char; 16] = [
-        '0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f',
-    ];
-    let digit = |nibble: u8| DIGITS.get(usize::from(nibble)).copied().unwrap_or('0');
-    bytes
-        .iter()
-        .flat_map(|byte| [digit(byte >> 4), digit(byte & 0xf)])
-        .collect()
 }
 
 #[cfg(test)]
