@@ -198,12 +198,7 @@ fn missing_namespaces(objects: &[Object], default: &str) -> BTreeSet<String> {
 fn installation(arguments: &Arguments, live: Option<String>, assumptions: &mut Vec<String>) -> Result<Installation> {
     let given = &arguments.assumptions;
     let anchors = given.trust_anchors.as_ref().map(|path| input::text(path)).transpose()?;
-    let mut documents: Vec<String> = given
-        .values
-        .iter()
-        .map(|path| input::text(path))
-        .collect::<Result<_>>()?;
-    let names: Vec<_> = given.values.iter().map(|path| path.display().to_string()).collect();
+    let mut documents = crate::cli::installation::documents(&given.values)?;
     if documents.is_empty() {
         documents.extend(live);
     }
@@ -212,10 +207,7 @@ fn installation(arguments: &Arguments, live: Option<String>, assumptions: &mut V
     }
     let parse = |documents: &[String], anchors: Option<&str>| {
         let documents: Vec<_> = documents.iter().map(String::as_str).collect();
-        Installation::parse(&documents, anchors, &given.linkerd_namespace).with_context(|| match names.is_empty() {
-            true => "linkerd-config".to_owned(),
-            false => names.join(", "),
-        })
+        Installation::parse(&documents, anchors, &given.linkerd_namespace).context("linkerd-config")
     };
     let mut found = parse(&documents, anchors.as_deref())?;
     if found.values.proxy_version().is_empty() {
