@@ -33,7 +33,7 @@ pub use setup::{Setup, SetupError};
 
 use crate::config::{Config, Consequence, Installation, Layers, NamespaceLayer};
 use crate::inject::patch::Patch;
-use crate::inject::{Metadata, Owner, opaque_ports};
+use crate::inject::{Metadata, Owner, Prepared, opaque_ports};
 use crate::pod::workload::Kind;
 use crate::pod::{Pod, structure};
 use crate::policy::pod_security::{Configuration, Policy, Server};
@@ -78,7 +78,7 @@ pub struct Inputs<'a> {
     /// The name of the user who creates the pod.
     pub requester: &'a str,
     /// The configuration. What it lacks keeps only pods out that would be injected.
-    pub installation: &'a Installation,
+    pub installation: &'a Prepared,
     /// What is known about the cluster.
     pub facts: Facts<'a>,
 }
@@ -183,7 +183,9 @@ fn effective(inputs: &Inputs<'_>, installation: &Installation, pod: &Pod<'_>, de
     for problem in &config.problems {
         let caution = match problem.consequence {
             Consequence::Kept => Caution::DoubtfulValue,
-            Consequence::Ignored | Consequence::Fatal => Caution::IgnoredValue,
+            Consequence::Ignored => Caution::IgnoredValue,
+            // The denial says it.
+            Consequence::Fatal => continue,
         };
         decision.warn(caution, problem.to_string());
     }

@@ -88,6 +88,19 @@ impl Installation {
         })
     }
 
+    /// The installation with `unknown` for a version and for trust anchors that it lacks: they decide nothing, so that
+    /// decisions can be shown where nobody says what is installed.
+    #[must_use]
+    pub fn with_placeholders(mut self) -> Self {
+        if self.values.proxy_version().is_empty() {
+            "unknown".clone_into(&mut Arc::make_mut(&mut self.values).linkerd_version);
+        }
+        if self.trust_anchors.trim().is_empty() {
+            "unknown\n".clone_into(&mut self.trust_anchors);
+        }
+        self
+    }
+
     /// Checks what an injected pod cannot do without. Annotations cannot mend any of it but the version.
     pub fn check(&self) -> Result<(), ConfigError> {
         if self.values.proxy_version().is_empty() {

@@ -4,7 +4,7 @@
 //! pods of an earlier injection through client libraries that drop what they do not know.
 
 use super::{DenyReason, ranking};
-use crate::config::annotation::SETUP_IPTABLES;
+use crate::config::annotation::{PROXY_VERSION, SETUP_IPTABLES};
 use crate::inject::PROXY;
 use crate::inject::patch::Patch;
 use crate::pod::{Pod, container_name, integer, object, text};
@@ -13,8 +13,8 @@ use serde_json::Value;
 
 /// Looks at the proxy of `pod`: what must be mended, as a patch that is mostly empty, or why the pod must not run.
 pub(super) fn inspect(pod: &Pod<'_>, release: Release) -> Result<Patch, DenyReason> {
-    let named = |container: &&Value| container_name(container) == PROXY;
-    if let Some(position) = pod.init_containers().iter().position(|container| named(&container)) {
+    let named = |container: &Value| container_name(container) == PROXY;
+    if let Some(position) = pod.init_containers().iter().position(|container| named(container)) {
         return inspect_native(pod, position, release);
     }
     match pod.containers().iter().find(|container| named(container)) {
@@ -31,6 +31,10 @@ fn inspect_native(pod: &Pod<'_>, position: usize, release: Release) -> Result<Pa
         return Ok(patch);
     };
     inspect_container(pod, proxy)?;
+    // Somebody else's container of that name is somebody else's to mend.
+    if pod.annotation(PROXY_VERSION).is_none() {
+        return Ok(patch);
+    }
     if release < Release::NATIVE_SIDECARS {
         let why = format!("is an init container, and Kubernetes {release} has no native sidecars");
         return Err(DenyReason::BrokenProxy(why));

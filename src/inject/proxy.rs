@@ -1,7 +1,6 @@
 //! The container `linkerd-proxy`.
 
 use super::container::{Amounts, Container, ContainerPort, Exec, HttpGet, Lifecycle, Probe, Resources, VolumeMount};
-use super::env::Source;
 use super::{PROXY, volumes};
 use crate::config::Config;
 use crate::config::values::{self, Values};
@@ -12,8 +11,8 @@ use serde_json::{Map, Value, json};
 const AWAIT_TIMEOUT: &str = "--timeout=2m";
 
 /// The proxy for one pod, without its environment.
-pub(super) fn container<'a>(source: &Source<'a>) -> Container<'a> {
-    let values = &source.config.values;
+pub(super) fn container<'a>(config: &'a Config, pod: &Pod<'a>) -> Container<'a> {
+    let values = &config.values;
     let native = values.proxy.native_sidecar;
     Container {
         name: PROXY,
@@ -35,9 +34,9 @@ pub(super) fn container<'a>(source: &Source<'a>) -> Container<'a> {
         startup_probe: (native && values.proxy.r#await).then(|| startup_probe(values)),
         resources: resources(values),
         restart_policy: native.then_some("Always"),
-        security_context: security_context(source.config),
+        security_context: security_context(config),
         termination_message_policy: Some("FallbackToLogsOnError"),
-        volume_mounts: volume_mounts(values, source.pod),
+        volume_mounts: volume_mounts(values, pod),
         ..Container::default()
     }
 }

@@ -1,13 +1,14 @@
 //! Everything that injection adds to one pod with one redirection.
 
-use super::container::EnvVar;
-use super::env::{self, Source};
+use super::env::{Source, WithPorts};
 use super::patch::Patch;
-use super::{Metadata, Redirection, debug, proxy, proxy_init, validator, volumes};
-use crate::config::{Config, Installation, quote};
+use super::prepared::{Made, Parts, Prepared};
+use super::{Metadata, Redirection, debug, proxy, volumes};
+use crate::config::{Config, quote};
 use crate::pod::{Additions, Pod, container_name};
 use serde::Serialize;
 use serde_json::{Map, Value};
+use std::sync::Arc;
 
 /// What injection adds with one redirection.
 #[derive(Clone, Debug)]
@@ -18,13 +19,12 @@ pub struct Shape<'a> {
     pub native: bool,
     /// A label that the pod's node must have.
     pub node_selector: Option<(String, String)>,
-    first: bool,
-    init: Option<Value>,
-    /// The proxy without its environment, which no policy reads: that is written for the shape that is chosen alone.
-    proxy: Value,
-    source: Source<'a>,
+    installation: &'a Prepared,
+    config: &'a Config,
+    pod: &'a Pod<'a>,
+    made: Arc<Made>,
+    parts: Arc<Parts>,
     debug: Option<Value>,
-    volumes: Vec<Value>,
 }
 
 /// Why a shape cannot be made. The sentences are those of Linkerd's templates where those fail too.
@@ -63,33 +63,23 @@ impl<'a> Shape<'a> {
     /// The shape of `pod` with `redirection`; with the debug container where `with_debug`. The caller has [`check`]ed
     /// the configuration.
     pub fn new(
-        installation: &'a Installation,
+        installation: &'a Prepared,
         config: &'a Config,
         pod: &'a Pod<'a>,
         redirection: Redirection,
         with_debug: bool,
     ) -> Result<Self, ShapeError> {
-        let values = &config.values;
-        let init = match redirection {
-            Redirection::InitContainer => Some(proxy_init::container(config)?.into_value()),
-            Redirection::Cni => Some(validator::container(config).into_value()),
-            Redirection::None => None,
-        };
-        let source = Source {
+        let made = installation.made(config);
+        Ok(Self {
+            redirection,
+            native: config.values.proxy.native_sidecar,
+            node_selector: None,
+            parts: made.parts(config, pod, redirection)?,
+            made,
             installation,
             config,
             pod,
-        };
-        Ok(Self {
-            redirection,
-            native: values.proxy.native_sidecar,
-            node_selector: None,
-            first: values.proxy.r#await,
-            init,
-            proxy: proxy::container(&source).into_value(),
-            source,
-            debug: with_debug.then(|| debug::container(values).into_value()),
-            volumes: volumes::volumes(values, redirection),
+            debug: with_debug.then(|| debug::container(&config.values).into_value()),
         })
     }
 
@@ -97,9 +87,14 @@ impl<'a> Shape<'a> {
     pub fn check_names(&self, pod: &Pod<'_>) -> Result<(), ShapeError> {
         let containers: Vec<_> = pod.all_containers().map(container_name).collect();
         let volumes: Vec<_> = pod.volumes().iter().map(|volume| container_name(volume)).collect();
-        let own = self.init.iter().chain([&self.proxy]).chain(&self.debug);
+        let Parts {
+            init,
+            proxy,
+            volumes: added,
+        } = &*self.parts;
+        let own = init.iter().chain([proxy]).chain(&self.debug);
         let own = own.map(|container| ("container", container, &containers));
-        let mut all = own.chain(self.volumes.iter().map(|volume| ("volume", volume, &volumes)));
+        let mut all = own.chain(added.iter().map(|volume| ("volume", volume, &volumes)));
         match all.find(|(_, added, taken)| taken.contains(&container_name(added))) {
             Some((what, added, _)) => Err(ShapeError::NameTaken {
                 what,
@@ -111,21 +106,22 @@ impl<'a> Shape<'a> {
 
     /// The additions as a view, to judge the candidate that they make.
     pub fn additions(&self) -> Additions<'_> {
+        let Parts { init, proxy, volumes } = &*self.parts;
         let mut additions = Additions {
-            volumes: self.volumes.iter().collect(),
+            volumes: volumes.iter().collect(),
             ..Additions::default()
         };
-        let init = self.init.iter();
+        let init = init.iter();
         if self.native {
-            additions.init_first = init.chain([&self.proxy]).collect();
+            additions.init_first = init.chain([proxy]).collect();
             additions.last = self.debug.iter().collect();
             return additions;
         }
         additions.init_last = init.collect();
         additions.last = self.debug.iter().collect();
-        match self.first {
-            true => additions.first.push(&self.proxy),
-            false => additions.last.push(&self.proxy),
+        match self.config.values.proxy.r#await {
+            true => additions.first.push(proxy),
+            false => additions.last.push(proxy),
         }
         additions
     }
@@ -134,6 +130,7 @@ impl<'a> Shape<'a> {
     ///
     /// `template` is the pod or pod template itself.
     pub fn into_patch(self, metadata: &Metadata, template: &Value, prefix: &str) -> Patch {
+        let Parts { init, volumes, .. } = &*self.parts;
         let mut patch = Patch::roomy();
         add_metadata(&mut patch, metadata, template, prefix);
         let spec = template.get("spec").filter(|spec| spec.is_object());
@@ -142,18 +139,18 @@ impl<'a> Shape<'a> {
         }
         let lacks = |list: &str| !spec.and_then(|spec| spec.get(list)).is_some_and(Value::is_array);
         for list in ["volumes", "initContainers"] {
-            if lacks(list) && (list == "volumes" || self.init.is_some() || self.native) {
+            if lacks(list) && (list == "volumes" || init.is_some() || self.native) {
                 patch.add(&format!("{prefix}/spec/{list}"), &[(); 0]);
             }
         }
         let volume = format!("{prefix}/spec/volumes/-");
         let init_containers = format!("{prefix}/spec/initContainers");
         let lock = usize::from(self.redirection == Redirection::InitContainer);
-        let (lock, others) = self.volumes.split_at(lock.min(self.volumes.len()));
+        let (lock, others) = volumes.split_at(lock.min(volumes.len()));
         for lock in lock {
             patch.add(&volume, lock);
         }
-        if let Some(init) = &self.init {
+        if let Some(init) = init {
             let position = if self.native { "0" } else { "-" };
             patch.add(&format!("{init_containers}/{position}"), init);
         }
@@ -163,21 +160,30 @@ impl<'a> Shape<'a> {
         for added in others {
             patch.add(&volume, added);
         }
-        let place = match (self.native, self.first) {
-            (true, _) => format!("{init_containers}/{}", usize::from(self.init.is_some())),
-            (false, true) => format!("{prefix}/spec/containers/0"),
-            (false, false) => format!("{prefix}/spec/containers/-"),
-        };
-        let proxy = Whole {
-            container: &self.proxy,
-            env: env::variables(&self.source),
-        };
-        patch.add(&place, &proxy);
+        self.add_proxy(&mut patch, prefix);
         if let Some((key, value)) = self.node_selector {
             let entries = [(key, value)].into_iter().collect();
             patch.add_entries(&format!("{prefix}/spec"), ("nodeSelector", spec), &entries);
         }
         patch
+    }
+
+    fn add_proxy(&self, patch: &mut Patch, prefix: &str) {
+        let inits = usize::from(self.parts.init.is_some());
+        let place = match (self.native, self.config.values.proxy.r#await) {
+            (true, _) => format!("{prefix}/spec/initContainers/{inits}"),
+            (false, true) => format!("{prefix}/spec/containers/0"),
+            (false, false) => format!("{prefix}/spec/containers/-"),
+        };
+        let variables = self.made.variables(&Source {
+            installation: self.installation,
+            config: self.config,
+        });
+        let whole = Whole {
+            container: &self.parts.proxy,
+            env: variables.with_ports_of(self.pod),
+        };
+        patch.add(&place, &whole);
     }
 }
 
@@ -186,7 +192,7 @@ impl<'a> Shape<'a> {
 struct Whole<'a> {
     #[serde(flatten)]
     container: &'a Value,
-    env: Vec<EnvVar<'a>>,
+    env: WithPorts<'a>,
 }
 
 /// The patch that gives a template `metadata` and nothing else.

@@ -12,7 +12,6 @@ use outrigger::pod::{Pod, manifest};
 use serde_json::{Map, Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 /// Cases whose answer differs on purpose, with the reason; `docs/compatibility.md` has more on each.
 const PINNED: [(&str, &str); 0] = [];
@@ -115,16 +114,17 @@ impl Golden<'_> {
 
     fn injector(&self) -> Injector {
         let changed = layers::installation(self.values(&["base", "overrides"]), None);
-        let base = match self.flag("overrideAnnotationsFromDiff") {
-            true => layers::installation(self.values(&["base"]), None),
-            false => changed.clone(),
+        let base: &[_] = match self.flag("overrideAnnotationsFromDiff") {
+            true => &["base"],
+            false => &["base", "overrides"],
         };
+        let base = layers::installation(self.values(base), None);
         let options = Options {
             manual: self.flag("injectProxy"),
             debug: self.flag("enableDebugSidecar"),
             ..Options::default()
         };
-        Injector::new(&base, Arc::unwrap_or_clone(changed.values), options)
+        Injector::new(&base, changed.values.as_ref().clone(), options)
     }
 
     /// Every document of the input, changed.

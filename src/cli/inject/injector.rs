@@ -14,17 +14,17 @@ use crate::config::{Config, Installation, Layers, difference};
 use crate::decide::{self, DenyReason, Namespace, SkipReason, asked, eligibility};
 use crate::inject::patch::Patch;
 use crate::inject::uninject::uninject;
-use crate::inject::{self, Metadata, Owner, Redirection, Shape, metadata_patch};
+use crate::inject::{self, Metadata, Owner, Prepared, Redirection, Shape, metadata_patch};
 use crate::pod::workload::Kind;
 use crate::pod::{Pod, boolean, structure};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
 /// What `inject` does to every resource.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Injector {
     /// The installation, its values as the flags left them.
-    installation: Installation,
+    installation: Prepared,
     /// Annotations that say what the flags changed.
     overrides: BTreeMap<String, String>,
     options: Options,
@@ -65,7 +65,7 @@ impl Injector {
         let mut installation = installation.clone();
         installation.values = values.into();
         Self {
-            installation,
+            installation: installation.into(),
             overrides,
             options,
         }

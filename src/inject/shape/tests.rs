@@ -1,5 +1,5 @@
 use super::*;
-use crate::config::{Consequence, Layers, NamespaceLayer, Quantity};
+use crate::config::{Consequence, Installation, Layers, NamespaceLayer, Quantity};
 use crate::inject::{NETWORK_VALIDATOR, Owner, PROXY};
 use crate::pod::workload::Kind;
 use crate::pod::{list, text};
@@ -8,8 +8,10 @@ use proptest::sample::{select, subsequence};
 use serde_json::json;
 use std::collections::BTreeSet;
 
-fn installation(document: Value) -> Installation {
-    Installation::from_document(document, Some("anchors"), "linkerd").unwrap()
+fn installation(document: Value) -> Prepared {
+    Installation::from_document(document, Some("anchors"), "linkerd")
+        .unwrap()
+        .into()
 }
 
 fn config(installation: &Installation, annotations: [&Value; 2], pod: &Pod<'_>) -> Config {
