@@ -1,6 +1,5 @@
 use super::*;
-use crate::config::Installation;
-use crate::config::{Consequence, Layers, NamespaceLayer, Quantity};
+use crate::config::{Consequence, Installation, Layers, NamespaceLayer, Quantity};
 use crate::inject::{NETWORK_VALIDATOR, Owner, PROXY};
 use crate::pod::workload::Kind;
 use crate::pod::{list, text};
