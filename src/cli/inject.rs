@@ -13,6 +13,7 @@ use super::installation::{self, Source};
 use super::resources::{self, Format};
 use crate::config::annotation::CLOSE_WAIT_TIMEOUT;
 use crate::config::difference;
+use crate::config::values::Values;
 use crate::inject::Redirection;
 use anyhow::{Result, anyhow};
 use clap::{ArgAction, Args};
@@ -61,7 +62,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
 impl Arguments {
     fn injector(&self) -> Result<Injector> {
         let installation = self.source.read()?;
-        let mut values = installation.values.clone();
+        let mut values = Values::clone(&installation.values);
         for ignored in self.overrides.apply(&mut values)? {
             super::warn(&ignored);
         }

@@ -1,10 +1,10 @@
 //! Asking every policy about every candidate, and taking the best that is admitted.
 
 use super::ranking::{self, Candidate};
-use super::{Coverage, Decision, DenyReason, Inputs, Opinion, Outcome, Refusal, SkipReason};
+use super::{Caution, Coverage, Decision, DenyReason, InjectReason, Inputs, Opinion, Outcome, Refusal, SkipReason};
+use crate::config::Config;
 use crate::config::values::OnRefused;
-use crate::config::{Config, Installation};
-use crate::inject::{self, Metadata, Redirection, Shape, ShapeError, opaque_ports};
+use crate::inject::{self, Metadata, Prepared, Redirection, Shape, ShapeError, opaque_ports};
 use crate::pod::workload::Kind;
 use crate::pod::{Pod, container_name};
 use crate::policy::Verdict;
@@ -14,21 +14,21 @@ use crate::policy::pod_security::{Admission, Exemption, Question, Review};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Choice<'a> {
     pub(super) inputs: &'a Inputs<'a>,
-    pub(super) installation: &'a Installation,
+    pub(super) installation: &'a Prepared,
     pub(super) config: &'a Config,
     pub(super) pod: &'a Pod<'a>,
 }
 
 /// Pod Security as it stands for the pod, and its verdict on the pod as it came.
-struct Facts<'a> {
+struct Standing<'a> {
     admission: Admission<'a>,
     before: Verdict,
 }
 
 /// A candidate with the verdict on it.
-struct Judged {
+struct Judged<'a> {
     candidate: Candidate,
-    shape: Shape,
+    shape: Shape<'a>,
     opinion: Opinion,
     without_debug: bool,
 }
@@ -78,15 +78,16 @@ fn say(verdict: &Verdict) -> &str {
     }
 }
 
-impl Choice<'_> {
+impl<'a> Choice<'a> {
     /// Chooses, and completes `decision`.
     pub(super) fn make(&self, mut decision: Decision, asked: Option<Redirection>, metadata: Metadata) -> Decision {
-        let Facts { admission, before } = self.facts(&mut decision);
+        let Standing { admission, before } = self.standing(&mut decision);
         if let Err(error) = inject::check(self.config) {
             return decision.deny(DenyReason::Shape(error.to_string()));
         }
         let user = inject::proxy_user(self.config);
-        if let Some(container) = ranking::container_of_user(self.pod, user) {
+        let redirected = asked != Some(Redirection::None);
+        if let Some(container) = ranking::container_of_user(self.pod, user).filter(|_| redirected) {
             return decision.deny(DenyReason::UserClash {
                 container: container.to_owned(),
                 user,
@@ -127,8 +128,13 @@ impl Choice<'_> {
                 }
             }
         }
-        if let Some(judged) = second_best {
-            decision.policies.clear();
+        if let Some(mut judged) = second_best {
+            if before != Verdict::Allowed {
+                judged.candidate.reason = InjectReason::RefusedAnyway;
+                for attempt in attempts.iter().chain(&ranking.impossible) {
+                    decision.warn(Caution::NoRedirectionEither, attempt.clone());
+                }
+            }
             return self.inject(decision, judged, metadata, &starved);
         }
         if let Some(error) = taken {
@@ -140,7 +146,7 @@ impl Choice<'_> {
     }
 
     /// Writes down what Pod Security asks for, and its verdict on the pod as it came.
-    fn facts(&self, decision: &mut Decision) -> Facts<'_> {
+    fn standing(&self, decision: &mut Decision) -> Standing<'_> {
         let facts = &self.inputs.facts;
         let admission = admission(self.inputs);
         let review = admission.review(self.pod);
@@ -163,13 +169,13 @@ impl Choice<'_> {
         }
         trace.push(facts.coverage.to_string());
         for error in review.label_errors {
-            decision.warn("invalid_namespace_label", error.to_string());
+            decision.warn(Caution::InvalidNamespaceLabel, error.to_string());
         }
         let before = review.verdict;
-        Facts { admission, before }
+        Standing { admission, before }
     }
 
-    fn shape(&self, redirection: Redirection, with_debug: bool) -> Result<Shape, ShapeError> {
+    fn shape(&self, redirection: Redirection, with_debug: bool) -> Result<Shape<'a>, ShapeError> {
         let shape = Shape::new(self.installation, self.config, self.pod, redirection, with_debug)?;
         shape.check_names(self.pod)?;
         Ok(shape)
@@ -180,9 +186,14 @@ impl Choice<'_> {
     }
 
     /// Judges one candidate, without the debug container where only that is refused.
-    fn judge(&self, candidate: Candidate, admission: &Admission<'_>, before: &Verdict) -> Result<Judged, ShapeError> {
+    fn judge(
+        &self,
+        candidate: Candidate,
+        admission: &Admission<'_>,
+        before: &Verdict,
+    ) -> Result<Judged<'a>, ShapeError> {
         let debug = self.config.debug && !self.has_debug_container();
-        let review = |shape: &Shape| {
+        let review = |shape: &Shape<'_>| {
             opinion(
                 admission.review(&self.pod.with(&shape.additions())),
                 Some(shape.redirection),
@@ -207,7 +218,7 @@ impl Choice<'_> {
         })
     }
 
-    fn inject(&self, mut decision: Decision, judged: Judged, metadata: Metadata, starved: &[&str]) -> Decision {
+    fn inject(&self, mut decision: Decision, judged: Judged<'_>, metadata: Metadata, starved: &[&str]) -> Decision {
         let Judged {
             candidate:
                 Candidate {
@@ -221,42 +232,45 @@ impl Choice<'_> {
         } = judged;
         if without_debug {
             let text = format!("{} is not added: pod-security refuses it", inject::DEBUG);
-            decision.warn("debug_container_refused", text);
+            decision.warn(Caution::DebugContainerRefused, text);
         }
         if redirection == Redirection::Cni {
             self.warn_of_cni(&mut decision, starved, node_selector);
         }
         if redirection == Redirection::None && self.inputs.facts.foreign_plugin {
             let text = "linkerd-cni sets rules whatever linkerd.io/setup-iptables says; outrigger-cni obeys it";
-            decision.warn("plugin_ignores_annotation", text.to_owned());
+            decision.warn(Caution::PluginIgnoresAnnotation, text.to_owned());
         }
         let wait = self.config.values.proxy.wait_before_exit_seconds;
         if shape.native && wait != 0 {
             decision.warn(
-                "no_effect",
+                Caution::NoEffect,
                 format!("proxy-wait-before-exit-seconds={wait}: a native sidecar stops last anyway"),
             );
         }
         decision.trace.push(format!("chosen: {redirection}, as {reason}"));
         decision.policies.clear();
         decision.policies.push(opinion);
-        decision.patch = shape.into_patch(metadata.with_redirection(redirection), self.inputs.pod, "");
+        decision.patch = shape.into_patch(&metadata.with_redirection(redirection), self.inputs.pod, "");
         decision.outcome = Outcome::Inject { redirection, reason };
         decision
     }
 
     fn warn_of_cni(&self, decision: &mut Decision, starved: &[&str], node_selector: Option<(String, String)>) {
-        if *self.inputs.facts.coverage == Coverage::NoNodes {
-            decision.warn("no_node_for_pod", self.inputs.facts.coverage.to_string());
+        let coverage = self.inputs.facts.coverage;
+        match coverage {
+            Coverage::NoNodes => decision.warn(Caution::NoNodeForPod, coverage.to_string()),
+            Coverage::Unknown { .. } => decision.warn(Caution::CniCoverageUnknown, coverage.to_string()),
+            Coverage::Declared | Coverage::All { .. } | Coverage::Some { .. } | Coverage::None => {}
         }
         if !starved.is_empty() {
             let names = starved.join(", ");
             let text = format!("init containers have no network until the proxy runs: {names}");
-            decision.warn("init_containers_without_network", text);
+            decision.warn(Caution::InitContainersWithoutNetwork, text);
         }
         if let Some((key, value)) = node_selector {
             let text = format!("the pod gets the node selector {key}={value}");
-            decision.warn("held_to_cni_nodes", text);
+            decision.warn(Caution::HeldToCniNodes, text);
         }
     }
 
@@ -265,7 +279,7 @@ impl Choice<'_> {
             return decision.deny(DenyReason::NoRedirection(refusal));
         }
         for text in refusal.attempts.into_iter().chain(refusal.obstacle) {
-            decision.warn("not_meshed", text);
+            decision.warn(Caution::NotMeshed, text);
         }
         decision.policies.push(opinion(admission.review(self.pod), None));
         let default = &self.installation.values.proxy.opaque_ports;

@@ -18,6 +18,10 @@ pub enum InjectReason {
     CniOnSomeNodes,
     /// The CNI plugin is there, though the application's init containers will have no network.
     CniDespiteInitContainers,
+    /// The API server refuses the pod as it came, and will say so.
+    RefusedAnyway,
+    /// `linkerd-init` is refused, and nobody can tell where the CNI plugin is.
+    CniCoverageUnknown,
 }
 
 impl InjectReason {
@@ -30,6 +34,8 @@ impl InjectReason {
             Self::InitContainerAdmitted => "init_container_admitted",
             Self::CniOnSomeNodes => "cni_on_some_nodes",
             Self::CniDespiteInitContainers => "cni_despite_init_containers",
+            Self::RefusedAnyway => "refused_anyway",
+            Self::CniCoverageUnknown => "cni_coverage_unknown",
         }
     }
 }
@@ -47,6 +53,10 @@ impl fmt::Display for InjectReason {
             }
             Self::CniDespiteInitContainers => {
                 "the policies in force refuse linkerd-init; the CNI plugin redirects traffic before the proxy runs"
+            }
+            Self::RefusedAnyway => "the policies in force refuse the pod as it came, whatever is injected",
+            Self::CniCoverageUnknown => {
+                "the policies in force refuse linkerd-init; where the CNI plugin is cannot be known"
             }
         })
     }
@@ -78,10 +88,8 @@ pub enum DenyReason {
     #[error("{0}")]
     Configuration(String),
     /// The pod has a `linkerd-proxy` that cannot run.
-    #[error(
-        "the pod has a container named linkerd-proxy without an image, which cannot run: remove it, or uninject the manifest"
-    )]
-    BrokenProxy,
+    #[error("the pod's container linkerd-proxy {0}, and cannot run: remove it, or uninject the manifest")]
+    BrokenProxy(String),
     /// A container or a volume has a name that injection needs.
     #[error("{0}")]
     NameTaken(String),
@@ -102,7 +110,7 @@ impl DenyReason {
             Self::Value(_) => "invalid_value",
             Self::UserClash { .. } => "proxy_user_clash",
             Self::Configuration(_) => "invalid_configuration",
-            Self::BrokenProxy => "broken_proxy",
+            Self::BrokenProxy(_) => "broken_proxy",
             Self::NameTaken(_) => "name_taken",
             Self::Malformed(_) => "malformed_pod",
             Self::Shape(_) => "invalid_proxy_configuration",

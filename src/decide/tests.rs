@@ -14,6 +14,8 @@ struct Case {
     values: &'static str,
     coverage: Coverage,
     release: u32,
+    owner: Option<Owner>,
+    foreign_plugin: bool,
 }
 
 /// A pod that asks for injection and breaks no policy, in a namespace that enforces nothing.
@@ -28,6 +30,8 @@ fn case() -> Case {
         values: "linkerdVersion: v1",
         coverage: Coverage::None,
         release: 36,
+        owner: None,
+        foreign_plugin: false,
     }
 }
 
@@ -53,7 +57,8 @@ impl Case {
     }
 
     fn decide(&self) -> Decision {
-        let installation = Installation::parse(&[self.values], Some("anchors"), "linkerd");
+        let installation = Installation::parse(&[self.values], Some("anchors"), "linkerd").unwrap();
+        let installation = Prepared::from(installation);
         decide(&Inputs {
             pod: &self.pod,
             namespace: Namespace {
@@ -61,14 +66,14 @@ impl Case {
                 labels: self.labels.as_object(),
                 annotations: self.annotations.as_object(),
             },
-            owner: None,
+            owner: self.owner.as_ref(),
             requester: "system:serviceaccount:kube-system:replicaset-controller",
-            installation: installation.as_ref(),
+            installation: &installation,
             facts: Facts {
                 server: Server::from(Release(self.release)),
                 pod_security: &Configuration::default(),
                 coverage: &self.coverage,
-                foreign_plugin: false,
+                foreign_plugin: self.foreign_plugin,
                 stale: false,
             },
         })
@@ -211,8 +216,8 @@ fn what_was_asked_for_is_given_or_denied() {
 #[test]
 fn the_choice_is_written_on_the_pod() {
     let decision = case().covered(Coverage::Declared).decide();
-    let written = decision.patch.iter().any(|operation| {
-        let operation = serde_json::to_value(operation).unwrap();
+    let patch = json!(decision.patch);
+    let written = patch.as_array().unwrap().iter().any(|operation| {
         operation["path"] == "/metadata/annotations/linkerd.io~1setup-iptables" && operation["value"] == "cni"
     });
     assert!(written);
@@ -252,7 +257,7 @@ fn init_containers_without_network_come_second() {
         decision
             .warnings
             .iter()
-            .any(|it| it.code == "init_containers_without_network" && it.text.contains("migrate"))
+            .any(|it| it.caution == Caution::InitContainersWithoutNetwork && it.text.contains("migrate"))
     );
 }
 
@@ -265,15 +270,17 @@ fn the_debug_container_is_left_out_where_it_is_refused() {
     let decision = case.enforcing("restricted").decide();
     assert_eq!(decision.redirection(), Redirection::Cni);
     assert!(!capabilities(&decision).contains("\"linkerd-debug\""));
-    assert_eq!(decision.warnings[0].code, "debug_container_refused");
+    assert_eq!(decision.warnings[0].caution, Caution::DebugContainerRefused);
 }
 
 #[test]
 fn older_servers_get_classic_sidecars() {
     let proxy = |release| {
         let decision = Case { release, ..case() }.decide();
-        let operation = serde_json::to_value(decision.patch.last().unwrap()).unwrap();
-        operation["path"].as_str().unwrap().to_owned()
+        json!(decision.patch).as_array().unwrap().last().unwrap()["path"]
+            .as_str()
+            .unwrap()
+            .to_owned()
     };
     assert_eq!(proxy(28), "/spec/containers/0");
     assert_eq!(proxy(29), "/spec/initContainers/1");
@@ -281,10 +288,7 @@ fn older_servers_get_classic_sidecars() {
 
 #[test]
 fn errors_of_the_configuration_keep_out_only_what_would_be_injected() {
-    let broken = Case {
-        values: "proxy: [",
-        ..case()
-    };
+    let broken = Case { values: "{}", ..case() };
     assert_eq!(broken.decide().code(), "invalid_configuration");
     let bystander = Case {
         annotations: json!({}),
@@ -327,7 +331,10 @@ fn our_image_sets_and_proves_the_rules_where_it_is_named() {
 fn strictness_turns_warnings_into_denials() {
     let key = "config.linkerd.io/proxy-await";
     let lenient = case().annotated(key, "no").decide();
-    assert_eq!((lenient.word(), lenient.warnings[0].code), ("inject", "ignored_value"));
+    assert_eq!(
+        (lenient.word(), lenient.warnings[0].caution),
+        ("inject", Caution::IgnoredValue)
+    );
     let strict = Case {
         values: "linkerdVersion: v1\noutrigger: {strict: true}",
         ..case()

@@ -1,7 +1,6 @@
 //! The container `linkerd-proxy`.
 
 use super::container::{Amounts, Container, ContainerPort, Exec, HttpGet, Lifecycle, Probe, Resources, VolumeMount};
-use super::env::{self, Source};
 use super::{PROXY, volumes};
 use crate::config::Config;
 use crate::config::annotation::Origin;
@@ -12,15 +11,14 @@ use serde_json::{Map, Value, json};
 /// How long a classic sidecar holds the application back.
 const AWAIT_TIMEOUT: &str = "--timeout=2m";
 
-/// The proxy for one pod.
-pub(super) fn container<'a>(source: &Source<'a>) -> Container<'a> {
-    let values = &source.config.values;
+/// The proxy for one pod, without its environment.
+pub(super) fn container<'a>(config: &'a Config, pod: &Pod<'a>) -> Container<'a> {
+    let values = &config.values;
     let native = values.proxy.native_sidecar;
     Container {
         name: PROXY,
         image: image(values),
         image_pull_policy: pull_policy(values),
-        env: env::variables(source),
         ports: vec![
             ContainerPort {
                 container_port: values.proxy.ports.inbound,
@@ -37,9 +35,9 @@ pub(super) fn container<'a>(source: &Source<'a>) -> Container<'a> {
         startup_probe: (native && values.proxy.r#await).then(|| startup_probe(values)),
         resources: resources(values),
         restart_policy: native.then_some("Always"),
-        security_context: security_context(source.config),
+        security_context: security_context(config),
         termination_message_policy: Some("FallbackToLogsOnError"),
-        volume_mounts: volume_mounts(values, source.pod),
+        volume_mounts: volume_mounts(values, pod),
         ..Container::default()
     }
 }

@@ -1,26 +1,30 @@
 //! Everything that injection adds to one pod with one redirection.
 
-use super::env::Source;
-use super::patch::{Operation, add_entries};
-use super::{Metadata, PROXY_INIT, Redirection, debug, proxy, proxy_init, validator, volumes};
-use crate::config::{Config, Installation};
+use super::env::{Source, WithPorts};
+use super::patch::Patch;
+use super::prepared::{Made, Parts, Prepared};
+use super::{Metadata, PROXY_INIT, Redirection, debug};
+use crate::config::Config;
 use crate::pod::{Additions, Pod, container_name};
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::{Map, Value};
+use std::sync::Arc;
 
 /// What injection adds with one redirection.
 #[derive(Clone, Debug)]
-pub struct Shape {
+pub struct Shape<'a> {
     /// How traffic reaches the proxy.
     pub redirection: Redirection,
     /// Whether the proxy is an init container that restarts.
     pub native: bool,
     /// A label that the pod's node must have.
     pub node_selector: Option<(String, String)>,
-    first: bool,
-    init: Option<Value>,
-    proxy: Value,
+    installation: &'a Prepared,
+    config: &'a Config,
+    pod: &'a Pod<'a>,
+    made: Arc<Made>,
+    parts: Arc<Parts>,
     debug: Option<Value>,
-    volumes: Vec<Value>,
 }
 
 /// Why a shape cannot be made. The sentences are those of Linkerd's templates where those fail too.
@@ -49,36 +53,27 @@ pub enum ShapeError {
     },
 }
 
-impl Shape {
+impl<'a> Shape<'a> {
     /// The shape of `pod` with `redirection`; with the debug container where `with_debug`. The caller has [`check`]ed
     /// the configuration.
     pub fn new(
-        installation: &Installation,
-        config: &Config,
-        pod: &Pod<'_>,
+        installation: &'a Prepared,
+        config: &'a Config,
+        pod: &'a Pod<'a>,
         redirection: Redirection,
         with_debug: bool,
     ) -> Result<Self, ShapeError> {
-        let values = &config.values;
-        let init = match redirection {
-            Redirection::InitContainer => Some(proxy_init::container(config)?.into_value()),
-            Redirection::Cni => Some(validator::container(values).into_value()),
-            Redirection::None => None,
-        };
+        let made = installation.made(config);
         Ok(Self {
             redirection,
-            native: values.proxy.native_sidecar,
+            native: config.values.proxy.native_sidecar,
             node_selector: None,
-            first: values.proxy.r#await,
-            init,
-            proxy: proxy::container(&Source {
-                installation,
-                config,
-                pod,
-            })
-            .into_value(),
-            debug: with_debug.then(|| debug::container(values).into_value()),
-            volumes: volumes::volumes(values, redirection),
+            parts: made.parts(config, pod, redirection)?,
+            made,
+            installation,
+            config,
+            pod,
+            debug: with_debug.then(|| debug::container(&config.values).into_value()),
         })
     }
 
@@ -86,9 +81,14 @@ impl Shape {
     pub fn check_names(&self, pod: &Pod<'_>) -> Result<(), ShapeError> {
         let containers: Vec<_> = pod.all_containers().map(container_name).collect();
         let volumes: Vec<_> = pod.volumes().iter().map(|volume| container_name(volume)).collect();
-        let own = self.init.iter().chain([&self.proxy]).chain(&self.debug);
+        let Parts {
+            init,
+            proxy,
+            volumes: added,
+        } = &*self.parts;
+        let own = init.iter().chain([proxy]).chain(&self.debug);
         let own = own.map(|container| ("container", container, &containers));
-        let mut all = own.chain(self.volumes.iter().map(|volume| ("volume", volume, &volumes)));
+        let mut all = own.chain(added.iter().map(|volume| ("volume", volume, &volumes)));
         match all.find(|(_, added, taken)| taken.contains(&container_name(added))) {
             Some((what, added, _)) => Err(ShapeError::NameTaken {
                 what,
@@ -100,21 +100,22 @@ impl Shape {
 
     /// The additions as a view, to judge the candidate that they make.
     pub fn additions(&self) -> Additions<'_> {
+        let Parts { init, proxy, volumes } = &*self.parts;
         let mut additions = Additions {
-            volumes: self.volumes.iter().collect(),
+            volumes: volumes.iter().collect(),
             ..Additions::default()
         };
-        let init = self.init.iter();
+        let init = init.iter();
         if self.native {
-            additions.init_first = init.chain([&self.proxy]).collect();
+            additions.init_first = init.chain([proxy]).collect();
             additions.last = self.debug.iter().collect();
             return additions;
         }
         additions.init_last = init.collect();
         additions.last = self.debug.iter().collect();
-        match self.first {
-            true => additions.first.push(&self.proxy),
-            false => additions.last.push(&self.proxy),
+        match self.config.values.proxy.r#await {
+            true => additions.first.push(proxy),
+            false => additions.last.push(proxy),
         }
         additions
     }
@@ -122,66 +123,95 @@ impl Shape {
     /// The patch that gives `object`, whose pod template stands at `prefix`, this shape and `metadata`.
     ///
     /// `template` is the pod or pod template itself.
-    pub fn into_patch(self, metadata: Metadata, template: &Value, prefix: &str) -> Vec<Operation> {
-        let mut patch = metadata_patch(metadata, template, prefix);
-        let spec = template.get("spec");
+    pub fn into_patch(self, metadata: &Metadata, template: &Value, prefix: &str) -> Patch {
+        let Parts { init, volumes, .. } = &*self.parts;
+        let mut patch = Patch::roomy();
+        add_metadata(&mut patch, metadata, template, prefix);
+        let spec = template.get("spec").filter(|spec| spec.is_object());
+        if spec.is_none() {
+            patch.add(&format!("{prefix}/spec"), &Map::new());
+        }
         let lacks = |list: &str| !spec.and_then(|spec| spec.get(list)).is_some_and(Value::is_array);
         for list in ["volumes", "initContainers"] {
-            if lacks(list) && (list == "volumes" || self.init.is_some() || self.native) {
-                patch.push(Operation::add(format!("{prefix}/spec/{list}"), json!([])));
+            if lacks(list) && (list == "volumes" || init.is_some() || self.native) {
+                patch.add(&format!("{prefix}/spec/{list}"), &[(); 0]);
             }
         }
-        let (volume, init_container) = (
-            format!("{prefix}/spec/volumes/-"),
-            format!("{prefix}/spec/initContainers"),
-        );
-        let mut volumes = self.volumes.into_iter();
-        if self.redirection == Redirection::InitContainer {
-            patch.extend(volumes.next().map(|lock| Operation::add(volume.clone(), lock)));
+        let volume = format!("{prefix}/spec/volumes/-");
+        let init_containers = format!("{prefix}/spec/initContainers");
+        let lock = usize::from(self.redirection == Redirection::InitContainer);
+        let (lock, others) = volumes.split_at(lock.min(volumes.len()));
+        for lock in lock {
+            patch.add(&volume, lock);
         }
-        let inits = usize::from(self.init.is_some());
-        let position = if self.native { "0" } else { "-" };
-        patch.extend(
-            self.init
-                .map(|init| Operation::add(format!("{init_container}/{position}"), init)),
-        );
-        patch.extend(
-            self.debug
-                .map(|debug| Operation::add(format!("{prefix}/spec/containers/-"), debug)),
-        );
-        patch.extend(volumes.map(|added| Operation::add(volume.clone(), added)));
-        let proxy = match (self.native, self.first) {
-            (true, _) => format!("{init_container}/{inits}"),
-            (false, true) => format!("{prefix}/spec/containers/0"),
-            (false, false) => format!("{prefix}/spec/containers/-"),
-        };
-        patch.push(Operation::add(proxy, self.proxy));
+        if let Some(init) = init {
+            let position = if self.native { "0" } else { "-" };
+            patch.add(&format!("{init_containers}/{position}"), init);
+        }
+        if let Some(debug) = &self.debug {
+            patch.add(&format!("{prefix}/spec/containers/-"), debug);
+        }
+        for added in others {
+            patch.add(&volume, added);
+        }
+        self.add_proxy(&mut patch, prefix);
         if let Some((key, value)) = self.node_selector {
             let entries = [(key, value)].into_iter().collect();
-            add_entries(&mut patch, &format!("{prefix}/spec"), ("nodeSelector", spec), entries);
+            patch.add_entries(&format!("{prefix}/spec"), ("nodeSelector", spec), &entries);
         }
         patch
     }
 
+    fn add_proxy(&self, patch: &mut Patch, prefix: &str) {
+        let inits = usize::from(self.parts.init.is_some());
+        let place = match (self.native, self.config.values.proxy.r#await) {
+            (true, _) => format!("{prefix}/spec/initContainers/{inits}"),
+            (false, true) => format!("{prefix}/spec/containers/0"),
+            (false, false) => format!("{prefix}/spec/containers/-"),
+        };
+        let variables = self.made.variables(&Source {
+            installation: self.installation,
+            config: self.config,
+        });
+        let whole = Whole {
+            container: &self.parts.proxy,
+            env: variables.with_ports_of(self.pod),
+        };
+        patch.add(&place, &whole);
+    }
+
     /// Whether the shape holds `linkerd-init`.
     pub fn has_proxy_init(&self) -> bool {
-        self.init
+        self.parts
+            .init
             .as_ref()
             .is_some_and(|init| init.get("name").and_then(Value::as_str) == Some(PROXY_INIT))
     }
 }
 
+/// A container with its environment.
+#[derive(Serialize)]
+struct Whole<'a> {
+    #[serde(flatten)]
+    container: &'a Value,
+    env: WithPorts<'a>,
+}
+
 /// The patch that gives a template `metadata` and nothing else.
-pub fn metadata_patch(metadata: Metadata, template: &Value, prefix: &str) -> Vec<Operation> {
+pub fn metadata_patch(metadata: &Metadata, template: &Value, prefix: &str) -> Patch {
+    let mut patch = Patch::default();
+    add_metadata(&mut patch, metadata, template, prefix);
+    patch
+}
+
+fn add_metadata(patch: &mut Patch, metadata: &Metadata, template: &Value, prefix: &str) {
     let path = format!("{prefix}/metadata");
-    let mut patch = Vec::with_capacity(16);
     let present = template.get("metadata").filter(|metadata| metadata.is_object());
     if present.is_none() {
-        patch.push(Operation::add(path.clone(), json!({})));
+        patch.add(&path, &Map::new());
     }
-    add_entries(&mut patch, &path, ("annotations", present), metadata.annotations);
-    add_entries(&mut patch, &path, ("labels", present), metadata.labels);
-    patch
+    patch.add_entries(&path, ("annotations", present), &metadata.annotations);
+    patch.add_entries(&path, ("labels", present), &metadata.labels);
 }
 
 /// Checks what stands in the way of every shape.

@@ -8,6 +8,8 @@ use super::reload::Reloaded;
 use super::review::{Operation, Outcome, Review};
 use crate::cluster::events::{Event, Reason};
 use crate::cluster::{self, Cluster, LookupError};
+use crate::config::Installation;
+use crate::config::annotation::CREATED_BY;
 use crate::decide::{self, Coverage, Decision, Facts, Inputs, Setup, SetupError, SkipReason};
 use crate::inject::Owner;
 use crate::pod::Pod;
@@ -17,6 +19,9 @@ use crate::policy::pod_security::Server;
 use serde_json::Value;
 use std::str::Utf8Error;
 use std::sync::Arc;
+
+/// How `linkerd.io/created-by` begins on pods that we injected, whatever our version was.
+const OURS: &str = "outrigger/";
 
 /// What an answer is made from.
 #[derive(Debug)]
@@ -74,16 +79,18 @@ pub enum ReadError {
 }
 
 /// Reads the files' contents for the control plane in `namespace`; without trust anchors those of the values count.
-pub fn read(values: &[u8], trust_anchors: Option<&[u8]>, namespace: &str) -> Result<Arc<Setup>, ReadError> {
+pub fn read(values: &[u8], trust_anchors: Option<&[u8]>, namespace: &str) -> Result<Installation, ReadError> {
     let text = |bytes, what| std::str::from_utf8(bytes).map_err(|source| ReadError::Text { what, source });
     let anchors = trust_anchors
         .map(|bytes| text(bytes, "the trust anchors"))
         .transpose()?;
-    Ok(Arc::new(Setup::read(
-        &[text(values, "the values")?],
-        anchors,
-        namespace,
-    )?))
+    let documents = [text(values, "the values")?];
+    Ok(Installation::parse(&documents, anchors, namespace).map_err(SetupError::from)?)
+}
+
+/// Completes a configuration, for [`App`].
+pub fn complete(installation: Installation) -> Result<Arc<Setup>, ReadError> {
+    Ok(Arc::new(Setup::of(installation).map_err(SetupError::from)?))
 }
 
 impl App {
@@ -125,7 +132,10 @@ impl App {
             requester: &review.user.name,
         };
         let decision = self.ask(&setup, &question);
-        Ok(Answer::of_pod(&decision, review, owner))
+        Ok(match is_ours_already(&decision, &review.object) {
+            true => Answer::again(&decision),
+            false => Answer::of_pod(&decision, review, owner),
+        })
     }
 
     /// Asks for the decision with what the cluster is known to be.
@@ -138,7 +148,7 @@ impl App {
             namespace: namespace_of(question.namespace),
             owner: question.owner,
             requester: question.requester,
-            installation: Ok(&setup.installation),
+            installation: &setup.installation,
             facts: Facts {
                 server,
                 pod_security: &setup.pod_security,
@@ -161,6 +171,19 @@ struct Question<'a> {
 /// Sub-resources, such as a pod's ephemeral containers, and changes are none of injection's business.
 fn is_creation(review: &Review) -> bool {
     review.operation == Operation::Create && review.sub_resource.is_none()
+}
+
+/// Whether the pod has our proxy.
+///
+/// With `reinvocationPolicy: IfNeeded` the API server asks about a pod again when anybody has changed it since we did, and
+/// somebody always has: its own plugins come by a second time, to mount the API token in the containers that we added.
+fn is_ours_already(decision: &Decision, pod: &Value) -> bool {
+    let meshed = match &decision.outcome {
+        decide::Outcome::Skip(reasons) => reasons.contains(&SkipReason::SidecarAlreadyExists),
+        decide::Outcome::Inject { .. } | decide::Outcome::Deny(_) => false,
+    };
+    let by = Pod::new(pod).annotation(CREATED_BY).unwrap_or_default();
+    meshed && by.starts_with(OURS)
 }
 
 fn namespace_of(namespace: &cluster::Namespace) -> decide::Namespace<'_> {
@@ -221,6 +244,15 @@ impl Answer {
         }
     }
 
+    /// Says nothing: everybody who is told of decisions was told when the pod was injected.
+    fn again(decision: &Decision) -> Self {
+        Self {
+            labels: spoken::labels(decision),
+            outcome: spoken::outcome(decision),
+            ..Self::untouched()
+        }
+    }
+
     fn of_service(decision: &Decision, namespace: &str) -> Self {
         let labels = spoken::labels(decision);
         let annotated = !decision.patch.is_empty();
@@ -256,7 +288,7 @@ impl Answer {
         };
         let warnings = match review.dry_run {
             true => spoken::warnings_of_dry_run(decision, None),
-            false => decision.warnings.iter().map(ToString::to_string).collect(),
+            false => spoken::warnings(decision),
         };
         Self {
             warnings,

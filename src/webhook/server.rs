@@ -205,9 +205,15 @@ async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServeE
 fn setup(options: &Options) -> Result<Reloaded<Setup>, LoadError> {
     let sources = [&options.values, &options.trust_anchors].map(|path| Source::optional(path.as_deref()));
     let mounted = options.trust_anchors.is_some();
+    // Where there is no cluster, nothing has to be installed in it.
+    let standalone = matches!(options.facts, FactSource::Manifests { .. });
     let namespace = options.linkerd_namespace.clone();
     Reloaded::load(sources, move |values, anchors| {
-        answer::read(values, mounted.then_some(anchors), &namespace)
+        let installation = answer::read(values, mounted.then_some(anchors), &namespace)?;
+        answer::complete(match standalone {
+            true => installation.with_placeholders(),
+            false => installation,
+        })
     })
 }
 

@@ -15,12 +15,38 @@
 mod cluster;
 #[path = "../conformance/folder.rs"]
 mod conformance_folder;
+#[expect(dead_code, reason = "the other test targets use the rest")]
+#[path = "../redirect/netns.rs"]
+mod netns;
+#[expect(dead_code, reason = "the other test targets use the rest")]
+#[path = "../redirect/rules.rs"]
+mod rules;
+#[expect(dead_code, reason = "the other test targets use the rest")]
+#[path = "../cni/runtime.rs"]
+mod runtime;
 
 mod admission_configuration;
+mod bad_input;
+mod cni_plugin;
+mod configuration;
 mod control_plane;
+mod fixtures;
+mod installation;
+mod least_privilege;
+mod lifecycle;
+mod mesh;
+mod owners;
 mod pass_fixtures;
 mod pod_security;
-mod webhook_registration;
+mod preview;
+mod redirection;
+mod reinvocation;
+mod reload;
+mod scene;
+mod services;
+mod workload;
+
+use std::io::{Write, stderr};
 
 use serde_json::{Value, json};
 
@@ -32,4 +58,10 @@ fn pod(name: &str, security_context: &Value) -> Value {
         "metadata": {"name": name},
         "spec": {"containers": [{"name": "web", "image": "web", "securityContext": security_context}]},
     })
+}
+
+/// Prints a line past the capture of the test runner.
+fn announce(line: &str) {
+    let mut out = stderr().lock();
+    writeln!(out, "{line}").expect("standard error can be written");
 }

@@ -3,7 +3,7 @@
 use crate::config::annotation::OPAQUE_PORTS;
 use crate::decide::{Decision, Opinion, Outcome};
 use crate::inject::Redirection;
-use crate::inject::patch::Operation;
+use crate::inject::patch::Patch;
 use crate::policy::Verdict;
 use anyhow::{Context, Result};
 use serde::{Serialize, Serializer};
@@ -25,7 +25,7 @@ impl Entry {
     /// The pod after the patch.
     pub(super) fn after(&self) -> Result<Value> {
         let mut after = self.before.clone();
-        let patch: json_patch::Patch = serde_json::from_value(serde_json::to_value(&self.decision.patch)?)?;
+        let patch: json_patch::Patch = serde_json::from_slice(self.decision.patch.as_json())?;
         json_patch::patch(&mut after, &patch).with_context(|| format!("patch of {}", self.workload))?;
         Ok(after)
     }
@@ -85,7 +85,7 @@ struct Fields<'a> {
     policies: Vec<Policy<'a>>,
     warnings: Vec<String>,
     trace: &'a [String],
-    patch: &'a [Operation],
+    patch: &'a Patch,
 }
 
 /// One policy's verdict.

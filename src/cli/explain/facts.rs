@@ -154,7 +154,7 @@ impl Known {
             namespace,
             owner,
             requester: self.user.as_deref().or(account.as_deref()).unwrap_or_default(),
-            installation: Ok(&self.setup.installation),
+            installation: &self.setup.installation,
             facts: Facts {
                 server: self.server,
                 pod_security: &self.setup.pod_security,

@@ -116,3 +116,69 @@ fn a_user_of_the_application_is_not_given_to_the_proxy() {
     assert_eq!(decision.code(), "proxy_user_clash");
     assert!(decision.message().contains("\"web\""), "{}", decision.message());
 }
+
+/// A pod as injection leaves it, with the proxy as an init container.
+fn meshed(proxy: &Value) -> Case {
+    let init = json!({"name": "linkerd-init", "image": "proxy:1"});
+    case()
+        .annotated("linkerd.io/proxy-version", "v1")
+        .spec("initContainers", json!([init, proxy]))
+}
+
+#[test]
+fn a_native_sidecar_that_lost_its_restart_policy_gets_it_back() {
+    let proxy = json!({"name": "linkerd-proxy", "image": "proxy:1", "securityContext": {"runAsUser": 2102}});
+    let decision = meshed(&proxy).decide();
+    assert_eq!(decision.code(), "sidecar_already_exists");
+    let expected = json!([{"op": "add", "path": "/spec/initContainers/1/restartPolicy", "value": "Always"}]);
+    assert_eq!(json!(decision.patch), expected);
+    assert_eq!(decision.warnings[0].caution, Caution::ProxyRepaired);
+    let old = Case {
+        release: 28,
+        ..meshed(&proxy)
+    }
+    .decide();
+    assert_eq!(old.code(), "broken_proxy");
+    assert!(
+        old.message().contains("Kubernetes 1.28 has no native sidecars"),
+        "{}",
+        old.message()
+    );
+    let mut whole = proxy;
+    whole["restartPolicy"] = json!("Always");
+    assert!(meshed(&whole).decide().patch.is_empty());
+}
+
+#[test]
+fn a_container_that_came_after_the_proxy_must_not_be_its_user() {
+    let proxy = json!({"name": "linkerd-proxy", "image": "proxy:1", "restartPolicy": "Always", "securityContext": {"runAsUser": 2102}});
+    let late = json!([{"name": "late", "image": "late:1", "securityContext": {"runAsUser": 2102}}]);
+    let decision = meshed(&proxy).spec("containers", late).decide();
+    assert_eq!(decision.code(), "proxy_user_clash");
+    assert!(decision.message().contains("\"late\""), "{}", decision.message());
+    assert_eq!(
+        meshed(&json!({"name": "linkerd-proxy", "restartPolicy": "Always"}))
+            .decide()
+            .code(),
+        "broken_proxy"
+    );
+}
+
+#[test]
+fn a_native_sidecar_of_the_application_is_not_the_proxys_user_either() {
+    let sidecar =
+        json!([{"name": "logs", "image": "logs:1", "restartPolicy": "Always", "securityContext": {"runAsUser": 2102}}]);
+    assert_eq!(
+        case().spec("initContainers", sidecar.clone()).decide().code(),
+        "proxy_user_clash"
+    );
+    let mut once = sidecar;
+    once[0]["restartPolicy"] = Value::Null;
+    assert_eq!(case().spec("initContainers", once).decide().word(), "inject");
+    let context = json!({"runAsUser": 2102});
+    let off = case()
+        .annotated("linkerd.io/setup-iptables", "false")
+        .spec("securityContext", context)
+        .decide();
+    assert_eq!(off.code(), "redirection_off");
+}

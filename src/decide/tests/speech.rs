@@ -80,12 +80,8 @@ fn the_documentation_lists_every_code() {
         .filter(|code| !["namespace", "workload"].contains(code) && !document.contains(&format!("| `{code}` |")))
         .collect();
     assert!(missing.is_empty(), "{missing:?}");
-    let choice = [include_str!("../choice.rs"), include_str!("../../decide.rs")].concat();
-    for code in choice
-        .split("decision.warn(")
-        .skip(1)
-        .filter_map(|rest| rest.trim_start().strip_prefix('"')?.split('"').next())
-    {
+    for caution in Caution::ALL {
+        let code = caution.code();
         assert!(document.contains(&format!("| `{code}` |")), "{code}");
     }
 }
@@ -106,4 +102,62 @@ fn an_unreadable_level_is_judged_as_the_server_does_and_quoted() {
         "{:?}",
         decision.trace
     );
+}
+
+#[test]
+fn authors_are_told_what_they_should_know() {
+    let cautions = |case: Case| {
+        case.decide()
+            .warnings
+            .into_iter()
+            .map(|it| it.caution)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(cautions(case().covered(Coverage::NoNodes)), [Caution::NoNodeForPod]);
+    assert_eq!(
+        cautions(case().enforcing("baseline").covered(partly(Some(("cni", "yes"))))),
+        [Caution::HeldToCniNodes]
+    );
+    let off = Case {
+        foreign_plugin: true,
+        ..case().annotated("linkerd.io/setup-iptables", "false")
+    };
+    assert_eq!(cautions(off), [Caution::PluginIgnoresAnnotation]);
+    let wait = case().annotated("config.alpha.linkerd.io/proxy-wait-before-exit-seconds", "40");
+    assert_eq!(cautions(wait), [Caution::NoEffect]);
+    let owner = Some(Owner {
+        kind: Some(Kind::Job),
+        name: "nightly".to_owned(),
+    });
+    assert_eq!(
+        cautions(Case {
+            owner,
+            release: 28,
+            ..case()
+        }),
+        [Caution::JobWillNotFinish]
+    );
+    let unknown = Coverage::Unknown {
+        why: "nodes: forbidden".to_owned(),
+    };
+    let decision = case().enforcing("baseline").covered(unknown.clone()).decide();
+    assert_eq!((decision.word(), decision.code()), ("inject", "cni_coverage_unknown"));
+    assert!(
+        decision.warnings[0].text.contains("nodes: forbidden"),
+        "{:?}",
+        decision.warnings
+    );
+    assert_eq!(case().covered(unknown).decide().code(), "init_container_admitted");
+}
+
+#[test]
+fn a_pod_that_is_refused_for_its_own_sake_hears_what_comes_after() {
+    let volumes = json!([{"name": "v", "hostPath": {"path": "/"}}]);
+    let decision = case().enforcing("baseline").spec("volumes", volumes).decide();
+    assert_eq!((decision.word(), decision.code()), ("inject", "refused_anyway"));
+    let either = decision
+        .warnings
+        .iter()
+        .filter(|it| it.caution == Caution::NoRedirectionEither);
+    assert_eq!(either.count(), 2, "{:?}", decision.warnings);
 }

@@ -4,7 +4,7 @@ use serde_json::json;
 
 /// An app for a cluster of manifests.
 fn app(objects: &Value, values: &'static str) -> App {
-    let parse = move |_: &[u8], _: &[u8]| read(values.as_bytes(), Some(b"anchors"), "linkerd");
+    let parse = move |_: &[u8], _: &[u8]| read(values.as_bytes(), Some(b"anchors"), "linkerd").and_then(complete);
     App {
         setup: Arc::new(Reloaded::load([Source::Nothing, Source::Nothing], parse).unwrap()),
         cluster: Arc::new(Cluster::of_manifests(objects.as_array().unwrap(), None).unwrap()),
@@ -149,6 +149,27 @@ async fn owners_hear_what_became_of_their_pods() {
     assert!(matches!(answer.outcome, Outcome::Admitted { patch: Some(_) }));
     // A pod without an owner has nobody to tell.
     assert_eq!(admit(&app, "", "Pod", pod(), false).await.event, None);
+}
+
+#[tokio::test]
+async fn nobody_is_told_again_of_a_pod_that_was_injected() {
+    let app = app(&shop("privileged"), VALUES);
+    let mut injected = pod();
+    injected["metadata"]["ownerReferences"] =
+        json!([{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "node", "uid": "1"}]);
+    let Outcome::Admitted { patch: Some(patch) } = admit(&app, "", "Pod", injected.clone(), false).await.outcome else {
+        panic!()
+    };
+    let patch: json_patch::Patch = serde_json::from_slice(&patch).unwrap();
+    json_patch::patch(&mut injected, &patch).unwrap();
+    let again = admit(&app, "", "Pod", injected.clone(), true).await;
+    assert_eq!(again.outcome, Outcome::Admitted { patch: None });
+    assert_eq!((again.warnings.len(), again.audit.len(), again.event), (0, 0, None));
+    assert!(again.linkerd.is_none());
+    assert_eq!(again.labels.decision, "sidecar_already_exists");
+    // Linkerd's own is worth a word.
+    injected["metadata"]["annotations"]["linkerd.io/created-by"] = "linkerd/cli".into();
+    assert!(admit(&app, "", "Pod", injected, true).await.event.is_some());
 }
 
 #[tokio::test]

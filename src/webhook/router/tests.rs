@@ -18,7 +18,7 @@ fn router(deadline: Duration) -> (Router, Arc<Metrics>) {
     let (events, _publish) = Events::through(None);
     let metrics = Arc::new(Metrics::new(Arc::clone(&cluster), events.clone()));
     let setup = Reloaded::load([Source::Nothing, Source::Nothing], |_, _| {
-        answer::read(b"", None, "linkerd")
+        answer::read(b"", None, "linkerd").and_then(answer::complete)
     })
     .unwrap();
     let app = App {

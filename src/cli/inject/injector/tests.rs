@@ -10,7 +10,7 @@ fn installation(values: &str) -> Installation {
 
 fn injector(values: &str, change: impl FnOnce(&mut Values), options: Options) -> Injector {
     let installation = installation(values);
-    let mut changed = installation.values.clone();
+    let mut changed = Values::clone(&installation.values);
     change(&mut changed);
     Injector::new(&installation, changed, options)
 }
