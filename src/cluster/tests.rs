@@ -246,9 +246,21 @@ async fn manifests_have_owners_too() {
     cluster.watch().await;
 }
 
+#[test]
+fn of_several_owners_the_controller_counts() {
+    let owner = |references: Value| Owner::of(&json!({"metadata": {"ownerReferences": references}})).map(|it| it.name);
+    let plain = |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "name": name});
+    let mut controller = plain("job");
+    controller["controller"] = true.into();
+    assert_eq!(owner(json!([plain("a"), controller, plain("b")])).unwrap(), "job");
+    assert_eq!(owner(json!([plain("a")])).unwrap(), "a");
+    assert_eq!(owner(json!([plain("a"), plain("b")])), None);
+    assert_eq!(owner(json!([])), None);
+}
+
 fn event(message: &str) -> Event {
     Event {
-        owner: Owner::sole(&pod_of("apps/v1", "Deployment", "web")).unwrap(),
+        owner: Owner::of(&pod_of("apps/v1", "Deployment", "web")).unwrap(),
         namespace: "shop".to_owned(),
         reason: Reason::Injected,
         message: message.to_owned(),
