@@ -68,7 +68,7 @@ impl Cluster {
     pub fn of_manifests(objects: &[Value], server: Option<ApiServer>) -> Result<Self, ObjectsError> {
         let mut index = Index::from_objects(objects)?;
         index.set_server(server);
-        let owners = index::flatten(objects).filter_map(|object| Some((Child::of(object)?, Owner::sole(object)?)));
+        let owners = index::flatten(objects).filter_map(|object| Some((Child::of(object)?, Owner::of(object)?)));
         Ok(Self {
             index: Mutex::new(index),
             origin: Origin::Manifests {
@@ -128,7 +128,7 @@ impl Cluster {
     ///
     /// An owner that cannot be looked up in time stands for its own owner, as with Linkerd.
     pub async fn owner(&self, namespace: &str, pod: &Value) -> Option<Owner> {
-        let owner = Owner::sole(pod)?;
+        let owner = Owner::of(pod)?;
         let Some(child) = Child::owning(namespace, &owner) else {
             return Some(owner);
         };
@@ -144,7 +144,7 @@ impl Cluster {
 
     /// The same as far as manifests tell: nobody is asked.
     pub fn known_owner(&self, namespace: &str, pod: &Value) -> Option<Owner> {
-        let owner = Owner::sole(pod)?;
+        let owner = Owner::of(pod)?;
         let above = Child::owning(namespace, &owner).and_then(|child| self.listed_above(&child));
         Some(above.unwrap_or(owner))
     }

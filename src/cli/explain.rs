@@ -100,7 +100,7 @@ struct Cluster {
 enum Format {
     /// A table, then each workload with its reasons.
     Text,
-    /// A list with an entry a workload.
+    /// A list with an entry a workload; its patch is for the pod, or the template of the pods.
     Json,
 }
 

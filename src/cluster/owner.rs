@@ -37,10 +37,10 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// The only owner of `object`; nothing where there is none, or several.
-    pub fn sole(object: &Value) -> Option<Self> {
-        let mut references = pod::list(object.get("metadata")?, "ownerReferences");
-        let reference = references.next().filter(|_| references.next().is_none())?;
+    /// The owner that controls `object`, else its only one; nothing where it has none, or several of equal rank.
+    pub fn of(object: &Value) -> Option<Self> {
+        let references: Vec<_> = pod::list(object.get("metadata")?, "ownerReferences").collect();
+        let reference = *responsible(&references, |it| pod::boolean(it, "controller"))?;
         let text = |key: &str| pod::text(reference, key).unwrap_or_default().to_owned();
         Some(Self {
             api_version: text("apiVersion"),
@@ -64,6 +64,12 @@ impl Owner {
         let group = self.api_version.split_once('/').map_or("", |(group, _)| group);
         Kind::named(group, &self.kind)
     }
+}
+
+/// The reference to the controller, of which there is one at most; else the only reference.
+fn responsible<R>(references: &[R], is_controller: impl Fn(&R) -> Option<bool>) -> Option<&R> {
+    let controller = references.iter().find(|it| is_controller(it) == Some(true));
+    controller.or_else(|| references.first().filter(|_| references.len() == 1))
 }
 
 impl From<OwnerReference> for Owner {
@@ -158,7 +164,7 @@ impl Owners {
         }
     }
 
-    /// The owner of `child`; nothing where it has none or several, or where the API server could not be asked.
+    /// The owner of `child`; nothing where none is responsible for it, or where the API server could not be asked.
     pub(super) async fn above(&self, child: &Child) -> Option<Owner> {
         if !lookup::is_name(&child.namespace) {
             return None;
@@ -178,9 +184,9 @@ impl Owners {
         };
         // Another object may bear the name by now.
         let metadata = metadata.filter(|found| found.uid.as_ref().is_none_or(|uid| *uid == child.uid));
-        let mut references = metadata.and_then(|found| found.owner_references).unwrap_or_default();
-        let sole = references.pop().filter(|_| references.is_empty()).map(Owner::from);
-        Ok(sole.filter(Owner::can_exist))
+        let references = metadata.and_then(|found| found.owner_references).unwrap_or_default();
+        let owner = responsible(&references, |it| it.controller).cloned().map(Owner::from);
+        Ok(owner.filter(Owner::can_exist))
     }
 }
 

@@ -242,7 +242,7 @@ async fn an_owner_that_cannot_exist_is_neither_asked_for_nor_told() {
     for (key, limit) in [("uid", 128), ("apiVersion", 317), ("kind", 63), ("name", 253)] {
         let pod = pod(key, limit);
         let owner = cluster.owner("shop", &pod).await.unwrap();
-        assert_eq!(owner, Owner::sole(&pod).unwrap(), "stands for its own owner");
+        assert_eq!(owner, Owner::of(&pod).unwrap(), "stands for its own owner");
         for _ in 0..300 {
             let owner = owner.clone();
             events.publish(Event { owner, ..event("done") });
@@ -273,9 +273,21 @@ async fn manifests_have_owners_too() {
     cluster.watch().await;
 }
 
+#[test]
+fn of_several_owners_the_controller_counts() {
+    let owner = |references: Value| Owner::of(&json!({"metadata": {"ownerReferences": references}})).map(|it| it.name);
+    let plain = |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "name": name});
+    let mut controller = plain("job");
+    controller["controller"] = true.into();
+    assert_eq!(owner(json!([plain("a"), controller, plain("b")])).unwrap(), "job");
+    assert_eq!(owner(json!([plain("a")])).unwrap(), "a");
+    assert_eq!(owner(json!([plain("a"), plain("b")])), None);
+    assert_eq!(owner(json!([])), None);
+}
+
 fn event(message: &str) -> Event {
     Event {
-        owner: Owner::sole(&pod_of("apps/v1", "Deployment", "web")).unwrap(),
+        owner: Owner::of(&pod_of("apps/v1", "Deployment", "web")).unwrap(),
         namespace: "shop".to_owned(),
         reason: Reason::Injected,
         message: message.to_owned(),

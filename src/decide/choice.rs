@@ -82,16 +82,9 @@ impl<'a> Choice<'a> {
     /// Chooses, and completes `decision`.
     pub(super) fn make(&self, mut decision: Decision, asked: Option<Redirection>, metadata: Metadata) -> Decision {
         let Standing { admission, before } = self.standing(&mut decision);
-        if let Err(error) = inject::check(self.config) {
-            return decision.deny(DenyReason::Shape(error.to_string()));
-        }
         let user = inject::proxy_user(self.config);
-        let redirected = asked != Some(Redirection::None);
-        if let Some(container) = ranking::container_of_user(self.pod, user).filter(|_| redirected) {
-            return decision.deny(DenyReason::UserClash {
-                container: container.to_owned(),
-                user,
-            });
+        if let Some(fault) = self.fault(asked, user) {
+            return decision.deny(fault);
         }
         let starved = ranking::starved(self.pod, self.config, user);
         let ranking = ranking::rank(asked, self.inputs.facts.coverage, &starved);
@@ -143,6 +136,19 @@ impl<'a> Choice<'a> {
         attempts.extend(ranking.impossible);
         let obstacle = (!decision.policies.is_empty()).then(|| self.obstacle(&admission));
         self.refuse(decision, Refusal::new(attempts, obstacle, asked), &admission)
+    }
+
+    /// What stands in the way of every redirection.
+    fn fault(&self, asked: Option<Redirection>, user: i64) -> Option<DenyReason> {
+        if let Err(error) = inject::check(self.config) {
+            return Some(DenyReason::Shape(error.to_string()));
+        }
+        let redirected = asked != Some(Redirection::None);
+        let container = ranking::container_of_user(self.pod, user).filter(|_| redirected)?;
+        Some(DenyReason::UserClash {
+            container: container.to_owned(),
+            user,
+        })
     }
 
     /// Writes down what Pod Security asks for, and its verdict on the pod as it came.

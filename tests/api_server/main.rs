@@ -30,6 +30,7 @@ mod bad_input;
 mod cni_plugin;
 mod configuration;
 mod control_plane;
+mod explain;
 mod fixtures;
 mod installation;
 mod least_privilege;

@@ -5,13 +5,14 @@ use proptest::sample::{Index, select};
 use serde_json::{Value, json};
 
 /// Keys that decide something, with values that are right, odd and wrong.
-const ANNOTATIONS: [(&str, &[&str]); 25] = [
+const ANNOTATIONS: [(&str, &[&str]); 26] = [
     ("linkerd.io/inject", &["enabled", "ingress", "disabled", "junk", ""]),
     (
         "linkerd.io/setup-iptables",
         &["true", "false", "cni", "init-container", "junk", ""],
     ),
     ("linkerd.io/created-by", &["linkerd/cli", ""]),
+    ("linkerd.io/proxy-version", &["v1"]),
     ("config.linkerd.io/admin-port", &["9191", "0", "x", "99999999999"]),
     ("config.linkerd.io/close-wait-timeout", &["30s", "x"]),
     ("config.linkerd.io/default-inbound-policy", &["deny", "junk"]),

@@ -32,12 +32,15 @@ impl Entry {
 
     /// The annotation that is written on an object which is left alone otherwise.
     pub(super) fn opaque_ports(&self) -> Option<String> {
-        if self.decision.patch.is_empty() || !matches!(self.decision.outcome, Outcome::Skip(_)) {
+        let annotation = |object: &Value| {
+            let annotations = object.pointer("/metadata/annotations")?;
+            annotations.get(OPAQUE_PORTS)?.as_str().map(str::to_owned)
+        };
+        let left_alone = matches!(self.decision.outcome, Outcome::Skip(_)) && !self.decision.patch.is_empty();
+        if !left_alone || annotation(&self.before).is_some() {
             return None;
         }
-        let after = self.after().ok()?;
-        let ports = after.pointer("/metadata/annotations")?.get(OPAQUE_PORTS)?.as_str()?;
-        Some(ports.to_owned())
+        annotation(&self.after().ok()?)
     }
 
     /// Whether it makes no pods, so that no policy for pods has anything to say.

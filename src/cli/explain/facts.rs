@@ -111,7 +111,7 @@ impl Known {
                     kind: owner.known_kind(),
                     name: owner.name,
                 });
-                let creator = crate::cluster::Owner::sole(child).and_then(|owner| owner.known_kind());
+                let creator = crate::cluster::Owner::of(child).and_then(|owner| owner.known_kind());
                 self.decide(template, owner.as_ref(), creator, namespace)
             }
         };
