@@ -4,6 +4,7 @@
 //! unknown owner one get, each with a deadline and shared by all requests that ask at the same time. There is never a
 //! watch on pods. Where the API server cannot be reached, what was known last is served and said to be stale.
 
+pub mod connect;
 pub mod events;
 pub mod facts;
 pub mod index;
@@ -12,9 +13,11 @@ pub mod owner;
 mod lookup;
 mod watch;
 
+pub use connect::{Access, ConnectError, connect};
 pub use facts::{Facts, Namespace};
 pub use lookup::LookupError;
 pub use owner::Owner;
+pub use watch::server_of;
 
 use crate::pod::Pod;
 use crate::policy::pod_security::Server as ApiServer;
@@ -81,7 +84,7 @@ impl Cluster {
         }
     }
 
-    /// Whether namespaces are known, and everything else is known or was found to be unavailable.
+    /// Whether namespaces and the server's release are known, and everything else is known or was found to be unavailable.
     pub fn settled(&self) -> bool {
         self.index().settled()
     }
@@ -120,8 +123,8 @@ impl Cluster {
         server.namespaces.ask(name.to_owned(), get).await
     }
 
-    /// What a pod is named after: the Deployment of its ReplicaSet, the owner of its Job, else the one owner it names;
-    /// nothing where it names none or several.
+    /// What a pod is named after: the Deployment of its ReplicaSet, the owner of its Job, else the owner it names, the
+    /// controller where it names several; nothing where it names none.
     ///
     /// An owner that cannot be looked up in time stands for its own owner, as with Linkerd.
     pub async fn owner(&self, namespace: &str, pod: &Value) -> Option<Owner> {
@@ -154,7 +157,7 @@ impl Cluster {
         above.filter(|above| child.yields_to(above))
     }
 
-    fn index(&self) -> MutexGuard<'_, Index> {
+    pub(crate) fn index(&self) -> MutexGuard<'_, Index> {
         self.index.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -3,7 +3,6 @@
 use super::container::{Amounts, Container, ContainerPort, Exec, HttpGet, Lifecycle, Probe, Resources, VolumeMount};
 use super::{PROXY, volumes};
 use crate::config::Config;
-use crate::config::annotation::Origin;
 use crate::config::values::{self, Values};
 use crate::pod::{Pod, list, text};
 use serde_json::{Map, Value, json};
@@ -77,17 +76,14 @@ pub(super) fn resources(values: &Values) -> Resources<'_> {
 /// The user that the proxy runs as, which the redirect rules exempt: an annotation's, else that of
 /// `proxy.securityContext`, else `proxy.uid`.
 pub fn user(config: &Config) -> i64 {
-    let annotated = config
-        .overridden
-        .iter()
-        .any(|field| field.values_key == "proxy.uid" && matches!(field.origin, Origin::Namespace | Origin::Pod));
     let own = config
         .values
         .proxy
         .security_context
         .get("runAsUser")
         .and_then(Value::as_i64);
-    own.filter(|_| !annotated).unwrap_or(config.values.proxy.uid)
+    own.filter(|_| config.set_by("proxy.uid").is_none())
+        .unwrap_or(config.values.proxy.uid)
 }
 
 /// The proxy's security context: `restricted` whatever the values say, which may only add other fields.

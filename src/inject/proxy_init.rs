@@ -3,8 +3,8 @@
 use super::container::{Container, VolumeMount};
 use super::proxy;
 use super::{PROXY_INIT, ShapeError};
-use crate::config::Config;
 use crate::config::values::{ProxyInit, Values};
+use crate::config::{Config, quote};
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 
@@ -77,7 +77,7 @@ fn arguments(values: &Values, user: i64) -> Result<Vec<Cow<'_, str>>, ShapeError
             .map(Cow::from),
         ),
         "legacy" => {}
-        mode => return Err(ShapeError::IptablesMode(mode.to_owned())),
+        mode => return Err(ShapeError::IptablesMode(quote(mode))),
     }
     if values.disable_ipv6 {
         arguments.push("--ipv6=false".into());

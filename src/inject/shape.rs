@@ -4,7 +4,7 @@ use super::env::{Source, WithPorts};
 use super::patch::Patch;
 use super::prepared::{Made, Parts, Prepared};
 use super::{Metadata, PROXY_INIT, Redirection, debug};
-use crate::config::Config;
+use crate::config::{Config, quote};
 use crate::pod::{Additions, Pod, container_name};
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -31,11 +31,11 @@ pub struct Shape<'a> {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ShapeError {
-    /// `proxy.logHTTPHeaders` is no word of its.
-    #[error("logHTTPHeaders must be one of: insecure | off (found {0:?})")]
+    /// `proxy.logHTTPHeaders`, in quotes, is no word of its.
+    #[error("logHTTPHeaders must be one of: insecure | off (found {0})")]
     LogHttpHeaders(String),
-    /// `proxyInit.iptablesMode` is no word of its.
-    #[error("Unsupported value {0:?} for proxyInit.iptablesMode\nValid values: [\"nft\", \"legacy\"]")]
+    /// `proxyInit.iptablesMode`, in quotes, is no word of its.
+    #[error("Unsupported value {0} for proxyInit.iptablesMode\nValid values: [\"nft\", \"legacy\"]")]
     IptablesMode(String),
     /// The connection-tracking timeout needs root.
     #[error("proxyInit.runAsRoot must be set to use proxyInit.closeWaitTimeoutSecs")]
@@ -218,7 +218,7 @@ fn add_metadata(patch: &mut Patch, metadata: &Metadata, template: &Value, prefix
 pub fn check(config: &Config) -> Result<(), ShapeError> {
     let proxy = &config.values.proxy;
     if !matches!(proxy.log_http_headers.as_str(), "insecure" | "off" | "") {
-        return Err(ShapeError::LogHttpHeaders(proxy.log_http_headers.clone()));
+        return Err(ShapeError::LogHttpHeaders(quote(&proxy.log_http_headers)));
     }
     let collector = &proxy.tracing.collector;
     let needed = [

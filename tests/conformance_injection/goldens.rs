@@ -3,7 +3,7 @@
 use crate::{cases, layers, normal_form};
 use outrigger::cli::inject::{Injector, Options};
 use outrigger::cli::resources::{Change, Changed, Outcome, change_document};
-use outrigger::config::{Config, Layers};
+use outrigger::config::{Config, Layers, NamespaceLayer};
 use outrigger::inject::patch::Patch;
 use outrigger::inject::uninject::uninject;
 use outrigger::inject::{Metadata, Owner, Redirection, Shape, opaque_ports};
@@ -176,7 +176,10 @@ impl Golden<'_> {
         let pod = Pod::new(&object);
         let annotations = self.namespace_annotations();
         let layers = Layers {
-            namespace: self.flag("inheritNsAnnotations").then_some(&annotations),
+            namespace: self.flag("inheritNsAnnotations").then_some(NamespaceLayer {
+                annotations: Some(&annotations),
+                labels: None,
+            }),
             pod: &pod,
             workload: None,
         };

@@ -231,22 +231,13 @@ fn installation(arguments: &Arguments, live: Option<String>, assumptions: &mut V
     if documents.is_empty() {
         assumptions.push("no values are given: the defaults of Linkerd's chart are assumed".to_owned());
     }
-    let parse = |documents: &[String], anchors: Option<&str>| {
-        let documents: Vec<_> = documents.iter().map(String::as_str).collect();
-        Installation::parse(&documents, anchors, &given.linkerd_namespace).with_context(|| match names.is_empty() {
-            true => "linkerd-config".to_owned(),
-            false => names.join(", "),
-        })
-    };
-    let mut found = parse(&documents, anchors.as_deref())?;
-    if found.values.proxy_version().is_empty() {
-        documents.push("linkerdVersion: unknown".to_owned());
-        found = parse(&documents, anchors.as_deref())?;
-    }
-    if found.trust_anchors.trim().is_empty() {
-        found = parse(&documents, Some("unknown"))?;
-    }
-    Ok(found)
+    let documents: Vec<_> = documents.iter().map(String::as_str).collect();
+    let found = Installation::parse(&documents, anchors.as_deref(), &given.linkerd_namespace);
+    let found = found.with_context(|| match names.is_empty() {
+        true => "linkerd-config".to_owned(),
+        false => names.join(", "),
+    })?;
+    Ok(found.with_placeholders())
 }
 
 /// A file of the API server's admission configuration among the manifests wins over the values.
