@@ -16,10 +16,12 @@ pub(crate) mod opaque_ports;
 mod overrides;
 mod problem;
 mod quantity;
+mod security_contexts;
+mod skip_lists;
+mod validation;
 
 pub use annotation::Origin;
 pub use effective::{Config, Layers, NamespaceLayer, Overridden};
-pub(crate) use installation::hex;
 pub use installation::{ConfigError, Installation};
 pub use overrides::Unreadable;
 pub(crate) use problem::quote;

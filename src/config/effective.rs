@@ -97,7 +97,8 @@ const NATIVE_SIDECAR: [&str; 3] = [
 impl Config {
     /// Overrides the installation's values with `layers`.
     ///
-    /// A value that cannot be read leaves the field alone and becomes a [`Problem`].
+    /// A value that cannot be read leaves the field alone and becomes a [`Problem`]; so does one that the pod cannot run
+    /// with, wherever it comes from.
     pub fn effective(installation: &Installation, layers: &Layers<'_>) -> Self {
         let mut config = Self {
             values: Arc::clone(&installation.values),
@@ -115,6 +116,9 @@ impl Config {
         config.opaque_ports(layers);
         config.additional_env(layers);
         config.tracing_labels(layers.pod);
+        config.validate(installation);
+        config.sift_skip_lists(installation);
+        config.confine_contexts(installation);
         config
     }
 

@@ -3,7 +3,7 @@
 use super::Namespace;
 use crate::config::Installation;
 use crate::config::annotation::{CNI_RESOURCE, CONTROL_PLANE_COMPONENT, MIRROR_POD, inject_mode};
-use crate::inject::{NETWORK_VALIDATOR, PROXY, PROXY_INIT};
+use crate::inject::{NETWORK_VALIDATOR, PROXY, PROXY_INIT, SERVICE_ACCOUNT};
 use crate::pod::{Pod, boolean, container_name, list, text};
 use serde_json::Value;
 use std::fmt;
@@ -228,11 +228,9 @@ fn has_image(container: &Value, repositories: &[&str]) -> bool {
 
 /// Whether the first container has the API token, which the proxy shares where it has no token of its own.
 fn has_api_token(pod: &Pod<'_>) -> bool {
-    const PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
-    let mounted = pod
-        .containers()
-        .first()
-        .is_some_and(|container| list(container, "volumeMounts").any(|mount| text(mount, "mountPath") == Some(PATH)));
+    let mounted = pod.containers().first().is_some_and(|container| {
+        list(container, "volumeMounts").any(|mount| text(mount, "mountPath") == Some(SERVICE_ACCOUNT))
+    });
     boolean(pod.spec(), "automountServiceAccountToken") != Some(false) && mounted
 }
 

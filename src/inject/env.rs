@@ -1,7 +1,7 @@
 //! The environment of the proxy. Order and names are those of Linkerd's injector; later variables may refer to earlier.
 
 use super::container::{EnvVar, FieldRef, FieldSource};
-use super::{PROXY, parameters};
+use super::{PROXY, parameters, proxy, volumes};
 use crate::config::values::Values;
 use crate::config::{Config, Installation};
 use crate::pod::{Pod, integer, list};
@@ -357,14 +357,14 @@ fn identity<'a>(env: &mut Environment<'a>, source: &Source<'a>) {
     env.field("_pod_sa", "spec.serviceAccountName");
     env.set("_l5d_ns", namespace);
     env.set("_l5d_trustdomain", values.trust_domain());
-    env.set("LINKERD2_PROXY_IDENTITY_DIR", "/var/run/linkerd/identity/end-entity");
+    env.set("LINKERD2_PROXY_IDENTITY_DIR", proxy::IDENTITY_FOLDER);
     env.set(
         "LINKERD2_PROXY_IDENTITY_TRUST_ANCHORS",
         source.installation.trust_anchors.as_str(),
     );
     let token = match values.identity.service_account_token_projection {
-        true => "/var/run/secrets/tokens/linkerd-identity-token",
-        false => "/var/run/secrets/kubernetes.io/serviceaccount/token",
+        true => format!("{}/{}", proxy::TOKENS, volumes::IDENTITY_TOKEN),
+        false => format!("{}/token", proxy::SERVICE_ACCOUNT),
     };
     env.set("LINKERD2_PROXY_IDENTITY_TOKEN_FILE", token);
     let service = format!(

@@ -129,7 +129,7 @@ impl Parts {
         let values = &config.values;
         let init = match redirection {
             Redirection::InitContainer => Some(proxy_init::container(config)?),
-            Redirection::Cni => Some(validator::container(values)),
+            Redirection::Cni => Some(validator::container(config)),
             Redirection::None => None,
         };
         Ok(Self {

@@ -76,24 +76,34 @@ pub(super) fn resources(values: &Values) -> Resources<'_> {
 /// The user that the proxy runs as, which the redirect rules exempt: an annotation's, else that of
 /// `proxy.securityContext`, else `proxy.uid`.
 pub fn user(config: &Config) -> i64 {
-    let own = config
-        .values
-        .proxy
-        .security_context
-        .get("runAsUser")
-        .and_then(Value::as_i64);
+    let proxy = &config.values.proxy;
+    let own = proxy.security_context.get("runAsUser").and_then(Value::as_i64);
     own.filter(|_| config.set_by("proxy.uid").is_none())
-        .unwrap_or(config.values.proxy.uid)
+        .unwrap_or(proxy.uid)
 }
 
-/// The proxy's security context: `restricted` whatever the values say, which may only add other fields.
+/// Whether that user comes from `proxy.securityContext`.
+pub(super) fn user_of_context(config: &Config) -> bool {
+    let given = config.values.proxy.security_context.get("runAsUser");
+    given.is_some_and(Value::is_i64) && config.set_by("proxy.uid").is_none()
+}
+
+/// The group that the proxy runs as, which the redirect rules may exempt; nothing where it is its image's.
+pub(super) fn group(config: &Config) -> Option<i64> {
+    let proxy = &config.values.proxy;
+    let own = proxy.security_context.get("runAsGroup").and_then(Value::as_i64);
+    Some(proxy.gid).filter(|&group| group >= 0).or(own)
+}
+
+/// The proxy's security context: `restricted` whatever the values say, which may only add fields that `restricted` admits
+/// (the configuration holds no others).
 fn security_context(config: &Config) -> Map<String, Value> {
     let values = &config.values;
     let mut context = values.proxy.security_context.clone();
     confine(&mut context);
     context.insert("runAsUser".to_owned(), user(config).into());
-    if values.proxy.gid >= 0 {
-        context.insert("runAsGroup".to_owned(), values.proxy.gid.into());
+    if let Some(group) = group(config) {
+        context.insert("runAsGroup".to_owned(), group.into());
     }
     context
 }
@@ -158,20 +168,26 @@ fn volume_mounts<'a>(values: &Values, pod: &Pod<'a>) -> Vec<VolumeMount<'a>> {
         name,
         read_only: false,
     };
-    let mut mounts = vec![mount("/var/run/linkerd/identity/end-entity", volumes::END_ENTITY)];
+    let mut mounts = vec![mount(IDENTITY_FOLDER, volumes::END_ENTITY)];
     if values.proxy.tracing.enabled {
         mounts.push(mount("/var/run/linkerd/podinfo", volumes::PODINFO));
     }
     if values.identity.service_account_token_projection {
-        mounts.push(mount("/var/run/secrets/tokens", volumes::IDENTITY_TOKEN));
+        mounts.push(mount(TOKENS, volumes::IDENTITY_TOKEN));
     } else {
         mounts.extend(api_token(pod));
     }
     mounts
 }
 
+/// Where the proxy keeps its key and certificate.
+pub(super) const IDENTITY_FOLDER: &str = "/var/run/linkerd/identity/end-entity";
+
+/// Where the token with which the proxy proves its identity is mounted.
+pub(super) const TOKENS: &str = "/var/run/secrets/tokens";
+
 /// Where the API server mounts an account's token.
-pub(super) const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+pub(crate) const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /// The first application container's mount of the API token, which the proxy shares where it has no token of its own.
 pub(super) fn api_token<'a>(pod: &Pod<'a>) -> Option<VolumeMount<'a>> {

@@ -3,7 +3,7 @@
 use super::env::{Source, WithPorts};
 use super::patch::Patch;
 use super::prepared::{Made, Parts, Prepared};
-use super::{Metadata, PROXY_INIT, Redirection, debug};
+use super::{Metadata, Redirection, debug, proxy, volumes};
 use crate::config::{Config, quote};
 use crate::pod::{Additions, Pod, container_name};
 use serde::Serialize;
@@ -40,6 +40,12 @@ pub enum ShapeError {
     /// The connection-tracking timeout needs root.
     #[error("proxyInit.runAsRoot must be set to use proxyInit.closeWaitTimeoutSecs")]
     CloseWaitNeedsRoot,
+    /// The proxy would be root, which the kubelet refuses to start.
+    #[error("{0} is 0: the proxy never runs as root; it must be a user ID from 1 to 2147483647")]
+    RootProxy(&'static str),
+    /// Two volumes would have one name.
+    #[error("proxyInit.xtMountPath.name is {0}, which another volume of injection's has")]
+    LockName(String),
     /// Tracing lacks a setting.
     #[error("{0} must be set if proxy tracing is enabled")]
     Tracing(&'static str),
@@ -179,14 +185,6 @@ impl<'a> Shape<'a> {
         };
         patch.add(&place, &whole);
     }
-
-    /// Whether the shape holds `linkerd-init`.
-    pub fn has_proxy_init(&self) -> bool {
-        self.parts
-            .init
-            .as_ref()
-            .is_some_and(|init| init.get("name").and_then(Value::as_str) == Some(PROXY_INIT))
-    }
 }
 
 /// A container with its environment.
@@ -216,11 +214,21 @@ fn add_metadata(patch: &mut Patch, metadata: &Metadata, template: &Value, prefix
 
 /// Checks what stands in the way of every shape.
 pub fn check(config: &Config) -> Result<(), ShapeError> {
-    let proxy = &config.values.proxy;
-    if !matches!(proxy.log_http_headers.as_str(), "insecure" | "off" | "") {
-        return Err(ShapeError::LogHttpHeaders(quote(&proxy.log_http_headers)));
+    let values = &config.values.proxy;
+    if !matches!(values.log_http_headers.as_str(), "insecure" | "off" | "") {
+        return Err(ShapeError::LogHttpHeaders(quote(&values.log_http_headers)));
     }
-    let collector = &proxy.tracing.collector;
+    if proxy::user(config) == 0 {
+        return Err(ShapeError::RootProxy(match proxy::user_of_context(config) {
+            true => "proxy.securityContext.runAsUser",
+            false => "proxy.uid",
+        }));
+    }
+    let lock = &config.values.proxy_init.xt_mount_path.name;
+    if [volumes::END_ENTITY, volumes::IDENTITY_TOKEN, volumes::PODINFO].contains(&lock.as_str()) {
+        return Err(ShapeError::LockName(lock.clone()));
+    }
+    let collector = &values.tracing.collector;
     let needed = [
         (&collector.endpoint, "proxy.tracing.collector.endpoint"),
         (
@@ -234,9 +242,12 @@ pub fn check(config: &Config) -> Result<(), ShapeError> {
     ];
     match needed
         .into_iter()
-        .find(|(value, _)| proxy.tracing.enabled && value.is_empty())
+        .find(|(value, _)| values.tracing.enabled && value.is_empty())
     {
         Some((_, key)) => Err(ShapeError::Tracing(key)),
         None => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests;
