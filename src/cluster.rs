@@ -123,8 +123,8 @@ impl Cluster {
         server.namespaces.ask(name.to_owned(), get).await
     }
 
-    /// What a pod is named after: the Deployment of its ReplicaSet, the owner of its Job, else the one owner it names;
-    /// nothing where it names none or several.
+    /// What a pod is named after: the Deployment of its ReplicaSet, the owner of its Job, else the owner it names, the
+    /// controller where it names several; nothing where it names none.
     ///
     /// An owner that cannot be looked up in time stands for its own owner, as with Linkerd.
     pub async fn owner(&self, namespace: &str, pod: &Value) -> Option<Owner> {
