@@ -23,6 +23,7 @@
 pub mod cli;
 #[cfg(feature = "webhook")]
 pub mod cluster;
+pub mod cni;
 pub mod config;
 pub mod decide;
 pub mod inject;
