@@ -2,4 +2,7 @@
 //!
 //! [`conflist`] edits network configurations. Everything here is pure but for `agent`.
 
+#[cfg(feature = "webhook")]
+pub mod agent;
 pub mod conflist;
+pub mod entry;

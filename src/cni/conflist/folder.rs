@@ -114,13 +114,12 @@ pub fn remove(files: &[File]) -> Plan {
                 like: name.clone(),
                 name,
             }),
-            Ok(_) => {}
             Err(ConfigurationError::NoPrimary) => gone.push(Step::Remove { name }),
             Err(error) if text.contains(super::PLUGIN) => plan.problems.push(Problem {
                 file: name,
                 why: error.to_string(),
             }),
-            Err(_) => {}
+            Ok(_) | Err(_) => {}
         }
     }
     plan.steps.extend(gone);

@@ -6,7 +6,10 @@ const LIST: &str = r#"{"cniVersion":"1.0.0","name":"net","plugins":[{"type":"bri
 const SINGLE: &str = r#"{"cniVersion":"1.0.0","name":"net","type":"kube-router"}"#;
 const HALF: &str = r#"{"cniVersion":"1.0.0","name":"net","plug"#;
 
-fn files(content: &[(&str, &str)]) -> Vec<File> {
+/// Names and texts of files.
+type Content<'a> = &'a [(&'a str, &'a str)];
+
+fn files(content: Content<'_>) -> Vec<File> {
     content
         .iter()
         .map(|(name, text)| File {
@@ -52,7 +55,7 @@ fn first(files: &[File]) -> Option<&str> {
 
 #[test]
 fn the_first_file_by_name_that_can_be_used_is_edited() {
-    let table: [(&[(&str, &str)], Option<&str>, usize); 12] = [
+    let table: [(Content<'_>, Option<&str>, usize); 12] = [
         (
             &[("10-a.conflist", LIST), ("20-b.conflist", LIST)],
             Some("10-a.conflist"),
