@@ -14,9 +14,10 @@
 //!    The best shape that is admitted wins; a decision comes with its trace.
 //! 5. [`inject`] turns the shape into a JSON patch, [`webhook`] answers with it, and [`cli`] prints it.
 //!
-//! On the node, [`redirect`] holds the traffic rules that `outrigger proxy-init` and the CNI plugin set.
+//! On the node, [`redirect`] holds the traffic rules that `outrigger proxy-init` and the CNI plugin set, and [`cni`] is
+//! that plugin.
 //!
-//! `pod`, `config`, `policy`, `decide`, `inject` and `redirect` are pure: they never touch files, clock, environment,
+//! `pod`, `config`, `policy`, `decide`, `inject`, `redirect` and `cni` are pure but for the parts that act: they never touch files, clock, environment,
 //! network or processes. `tests/architecture.rs` keeps it so.
 
 #[cfg(feature = "webhook")]

@@ -40,9 +40,9 @@ pub(super) struct Arguments {
     /// Folder of the socket and the credentials, the same in the container and on the node
     #[arg(long, value_name = "DIR", default_value = "/run/outrigger")]
     run_dir: PathBuf,
-    /// The plugin to be installed [default: outrigger-cni beside this program]
-    #[arg(long, value_name = "FILE")]
-    plugin: Option<PathBuf>,
+    /// Folder of the programs that are to be installed [default: that of this program]
+    #[arg(long, value_name = "DIR")]
+    source_dir: Option<PathBuf>,
     /// The plugin's configuration, JSON, in the form of Linkerd's
     #[arg(long, value_name = "JSON", env = "CNI_NETWORK_CONFIG")]
     network_config: Option<String>,
@@ -62,6 +62,12 @@ pub(super) struct Arguments {
     /// The agent's DaemonSet: its pods start without the plugin, and the plugin goes when it goes
     #[arg(long, value_name = "NAMESPACE/NAME", value_parser = path)]
     daemon_set: Option<(String, String)>,
+    /// Where the runtime binds the network namespaces of pods
+    #[arg(long, value_name = "DIR", default_value = "/run/netns")]
+    netns_dir: PathBuf,
+    /// Do not repair pods that have no rules
+    #[arg(long)]
+    no_repair: bool,
     /// Remove the plugin from the node when the agent stops
     #[arg(long)]
     remove_on_exit: bool,
@@ -124,7 +130,7 @@ impl Arguments {
         Ok(Options {
             node: self.node_name.clone(),
             layout: Layout {
-                program: self.plugin()?,
+                source_dir: self.source_dir()?,
                 bin_dir: on_node(or(&self.bin_dir, BIN_DIR).as_ref()),
                 net_dir: on_node(or(&self.net_dir, NET_DIR).as_ref()),
                 kubeconfig,
@@ -142,14 +148,13 @@ impl Arguments {
                 Some((namespace, name)) => Farewell::Ask(namespace.clone(), name.clone()),
                 None => Farewell::Keep,
             },
+            netns_dir: (!self.no_repair).then(|| on_node(&self.netns_dir)),
         })
     }
 
-    fn plugin(&self) -> Result<PathBuf> {
-        match &self.plugin {
-            Some(path) => Ok(path.clone()),
-            None => Ok(std::env::current_exe()?.with_file_name(crate::cni::conflist::PLUGIN)),
-        }
+    fn source_dir(&self) -> Result<PathBuf> {
+        let beside = || -> Result<PathBuf> { Ok(std::env::current_exe()?.with_file_name("")) };
+        self.source_dir.clone().map_or_else(beside, Ok)
     }
 
     fn template(&self) -> Result<Value> {
@@ -216,7 +221,6 @@ mod tests {
             made.token,
             TokenSource::Account("linkerd-cni".to_owned(), "plugin".to_owned())
         );
-        assert_eq!(made.layout.program.file_name().unwrap(), "outrigger-cni");
     }
 
     #[test]

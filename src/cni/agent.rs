@@ -13,6 +13,7 @@ mod leave;
 mod metrics;
 mod pods;
 mod probe;
+mod repair;
 mod socket;
 mod upkeep;
 
@@ -49,6 +50,8 @@ pub struct Options {
     pub taint: String,
     /// What happens to the plugin when the agent stops.
     pub farewell: Farewell,
+    /// Where the runtime binds the network namespaces of pods; without it, pods that have no rules are not repaired.
+    pub netns_dir: Option<PathBuf>,
 }
 
 /// Why the agent cannot start.
@@ -138,6 +141,11 @@ impl Agent {
             upkeep::keep_installed(shared),
             taint::keep_off(shared, &self.options.taint),
             leave::prepare(shared, &self.options.farewell),
+            async {
+                if let Some(folder) = &self.options.netns_dir {
+                    repair::keep_repaired(shared, folder).await;
+                }
+            },
         );
     }
 

@@ -6,6 +6,7 @@
 
 pub mod folder;
 
+use super::version::Version;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -14,9 +15,6 @@ use std::ops::Range;
 
 /// The type of our entry: the file name of the plugin.
 pub const PLUGIN: &str = "outrigger-cni";
-
-/// Versions in which plugins are chained and that the plugin speaks.
-const VERSIONS: [&str; 5] = ["0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"];
 
 /// The version of a list made of a configuration that names none; the first chained one that every plugin speaks, and the
 /// one that Linkerd's installer writes.
@@ -110,7 +108,7 @@ impl<'a> List<'a> {
             return Err(ConfigurationError::NoPrimary);
         }
         let version = head.version.unwrap_or_default();
-        if !VERSIONS.contains(&version.as_str()) {
+        if version.parse::<Version>().is_err() {
             return Err(ConfigurationError::Version(version));
         }
         Ok(Self {
@@ -206,7 +204,7 @@ impl<'a> Single<'a> {
             Some(_) => {}
         }
         let version = head.version.unwrap_or_default();
-        let chained = VERSIONS.contains(&version.as_str());
+        let chained = version.parse::<Version>().is_ok();
         let old = version.is_empty() || version.starts_with("0.");
         if !chained && !old {
             return Err(ConfigurationError::Version(version));

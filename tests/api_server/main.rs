@@ -15,8 +15,18 @@
 mod cluster;
 #[path = "../conformance/folder.rs"]
 mod conformance_folder;
+#[expect(dead_code, reason = "the other test targets use the rest")]
+#[path = "../redirect/netns.rs"]
+mod netns;
+#[expect(dead_code, reason = "the other test targets use the rest")]
+#[path = "../redirect/rules.rs"]
+mod rules;
+#[expect(dead_code, reason = "the other test targets use the rest")]
+#[path = "../cni/runtime.rs"]
+mod runtime;
 
 mod admission_configuration;
+mod cni_plugin;
 mod control_plane;
 mod pass_fixtures;
 mod pod_security;

@@ -3,7 +3,7 @@
 use crate::netns::Netns;
 use crate::rules::{native, shown};
 use outrigger::redirect::apply::{ApplyError, Mode, Options, apply, check, remove};
-use outrigger::redirect::{PortList, Redirection};
+use outrigger::redirect::{PortList, Redirection, SubnetList};
 
 const MODES: [Mode; 4] = [Mode::Native, Mode::Nft, Mode::Legacy, Mode::Auto];
 
@@ -102,4 +102,23 @@ fn rules_that_are_removed_leave_nothing_and_removing_them_twice_is_no_error() {
         .inside(|| remove(options(Mode::Native)))
         .expect("nothing is there to remove");
     assert_eq!(native(&namespace), "");
+}
+
+#[test]
+fn nft_shows_the_rules_of_a_pod_with_one_family() {
+    let namespace = Netns::new();
+    let skipping = Redirection {
+        skip_inbound_subnets: SubnetList::parse("10.1.0.0/16,fd00::/8").expect("these are subnets"),
+        ..redirection()
+    };
+    let options = Options {
+        ipv6: false,
+        ..options(Mode::Native)
+    };
+    namespace.inside(|| apply(&skipping, options)).expect("it works here");
+    let shown = native(&namespace);
+    assert!(shown.contains("ip saddr @") && !shown.contains("ip6 saddr"), "{shown}");
+    namespace
+        .inside(|| check(&skipping, options))
+        .expect("they were just written");
 }

@@ -1,4 +1,4 @@
-//! Installs the plugin on the node and keeps it installed: its program, its credentials, its entry in the network
+//! Installs the plugin on the node and keeps it installed: its programs, its credentials, its entry in the network
 //! configuration.
 //!
 //! In this order, so that a configuration never names a program that is not there or that cannot learn anything; removed
@@ -18,8 +18,11 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Mode of the plugin: everybody may run it, as the specification's own.
-const PROGRAM: Owner = Owner::mode(0o755);
+/// The programs, what is needed by another before it.
+const PROGRAMS: [&str; 2] = ["outrigger-cni-api", PLUGIN];
+
+/// Mode of the programs: everybody may run it, as the specification's own.
+const EXECUTABLE: Owner = Owner::mode(0o755);
 
 /// Mode of the credentials.
 const SECRET: Owner = Owner::mode(0o600);
@@ -39,8 +42,8 @@ const PEACE: Duration = Duration::from_secs(60);
 /// Where everything is, as this process sees it.
 #[derive(Clone, Debug)]
 pub struct Layout {
-    /// The plugin to be installed.
-    pub program: PathBuf,
+    /// The folder of the programs that are to be installed.
+    pub source_dir: PathBuf,
     /// The folder of the node's plugins.
     pub bin_dir: PathBuf,
     /// The folder of network configurations.
@@ -69,8 +72,8 @@ pub struct Report {
     pub problems: Vec<Problem>,
     /// What keeps the plugin from being installed or removed, a sentence each.
     pub errors: Vec<String>,
-    /// The program, where it stays for pods that were set up with it.
-    pub kept: Option<PathBuf>,
+    /// Whether the programs stay, for pods that were set up with them.
+    pub kept: bool,
 }
 
 impl Report {
@@ -86,8 +89,8 @@ pub struct Installer {
     layout: Layout,
     entry: Value,
     credentials: Option<String>,
-    /// The installed program when it was last compared, and that which it was compared with.
-    compared: Option<(Identity, Identity)>,
+    /// The installed programs when they were last compared, and those which they were compared with.
+    compared: [Option<(Identity, Identity)>; PROGRAMS.len()],
     contest: Contest,
 }
 
@@ -110,7 +113,7 @@ impl Installer {
             layout,
             entry,
             credentials: None,
-            compared: None,
+            compared: [None; PROGRAMS.len()],
             contest: Contest::default(),
         }
     }
@@ -135,8 +138,8 @@ impl Installer {
         report
     }
 
-    /// Takes everything away, in the safe order. The program stays where the runtime remembers pods that were set up with
-    /// it, for their DEL would fail without.
+    /// Takes everything away, in the safe order. The programs stay where the runtime remembers pods that were set up with
+    /// them, for their DEL would fail without.
     ///
     /// # Errors
     /// At the first thing that cannot be removed; what must go after it stays.
@@ -153,10 +156,11 @@ impl Installer {
             return Ok(report);
         }
         drop_file(&self.layout.kubeconfig, &mut report)?;
-        if self.is_remembered() {
-            report.kept = Some(self.layout.plugin());
-        } else {
-            drop_file(&self.layout.plugin(), &mut report)?;
+        report.kept = self.is_remembered();
+        if !report.kept {
+            for name in PROGRAMS.iter().rev() {
+                drop_file(&self.layout.bin_dir.join(name), &mut report)?;
+            }
         }
         Ok(report)
     }
@@ -175,25 +179,28 @@ impl Installer {
 
     /// What comes later relies on what comes before it.
     fn install(&mut self, now: Instant, report: &mut Report) -> Result<(), String> {
-        self.program(report)?;
+        self.programs(report)?;
         self.credentials(report)?;
         self.configuration(now, report)
     }
 
-    fn program(&mut self, report: &mut Report) -> Result<(), String> {
-        let (source, target) = (&self.layout.program, self.layout.plugin());
-        let identities = || Some((file::identity(&target)?, file::identity(source)?));
-        let found = identities();
-        if found.is_some() && found == self.compared {
-            return Ok(());
+    fn programs(&mut self, report: &mut Report) -> Result<(), String> {
+        for (name, compared) in PROGRAMS.iter().zip(&mut self.compared) {
+            let source = self.layout.source_dir.join(name);
+            let target = self.layout.bin_dir.join(name);
+            let identities = || Some((file::identity(&target)?, file::identity(&source)?));
+            let found = identities();
+            if found.is_some() && found == *compared {
+                continue;
+            }
+            let wanted = file::read(&source).map_err(said)?;
+            let executable = found.is_some_and(|((.., mode), _)| mode & 0o777 == EXECUTABLE.mode);
+            if !executable || file::read(&target).ok().as_ref() != Some(&wanted) {
+                file::put(&target, &wanted, EXECUTABLE).map_err(said)?;
+                report.changed.push(target.clone());
+            }
+            *compared = identities();
         }
-        let wanted = file::read(source).map_err(said)?;
-        let executable = found.is_some_and(|((.., mode), _)| mode & 0o777 == PROGRAM.mode);
-        if !executable || file::read(&target).ok().as_ref() != Some(&wanted) {
-            file::put(&target, &wanted, PROGRAM).map_err(said)?;
-            report.changed.push(target.clone());
-        }
-        self.compared = identities();
         Ok(())
     }
 

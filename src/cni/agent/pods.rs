@@ -3,6 +3,8 @@
 //! Of a pod is kept what the plugin needs to know and what repair looks at, no more. Where the API server is away, what was
 //! known last is served: a pod's rules do not change while it lives.
 
+use crate::cni::call::PodName;
+use crate::cni::facts::is_meant;
 use crate::pod::{container_name, list, text};
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1;
@@ -18,9 +20,6 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::timeout;
 use tracing::{info, warn};
-
-/// Annotations with what a static pod is called on its node, where its UID is the hash of its manifest.
-const STATIC_UIDS: [&str; 2] = ["kubernetes.io/config.mirror", "kubernetes.io/config.hash"];
 
 /// Fields that are kept, by the object that has them.
 const METADATA: [&str; 8] = [
@@ -71,21 +70,20 @@ impl Pods {
         self.lock().values().cloned().collect()
     }
 
-    /// The pod of that name, and of that UID where one is given.
-    pub(super) fn find(&self, namespace: &str, name: &str, uid: Option<&str>) -> Option<Arc<Value>> {
-        let key = (namespace.to_owned(), name.to_owned());
+    /// The pod that the runtime means by `name`.
+    pub(super) fn find(&self, name: &PodName) -> Option<Arc<Value>> {
+        let key = (name.namespace.clone(), name.name.clone());
         let found = self.lock().get(&key).cloned();
-        found.filter(|pod| uid.is_none_or(|uid| is_called(pod, uid)))
+        found.filter(|pod| is_meant(pod, name))
     }
 
     /// The same, after waiting for it: the kubelet may hear of a pod before this watch does.
-    pub(super) async fn wait(&self, question: (&str, &str, Option<&str>), patience: Duration) -> Option<Arc<Value>> {
-        let (namespace, name, uid) = question;
+    pub(super) async fn wait(&self, name: &PodName, patience: Duration) -> Option<Arc<Value>> {
         let mut changes = self.changes();
         let waiting = async {
             loop {
                 changes.borrow_and_update();
-                if let Some(pod) = self.find(namespace, name, uid) {
+                if let Some(pod) = self.find(name) {
                     return Some(pod);
                 }
                 changes.changed().await.ok()?;
@@ -148,17 +146,6 @@ impl Pods {
     fn lock(&self) -> MutexGuard<'_, HashMap<Name, Arc<Value>>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Whether the runtime calls `pod` by `uid`.
-fn is_called(pod: &Value, uid: &str) -> bool {
-    let metadata = pod.get("metadata").unwrap_or(&Value::Null);
-    let annotation = |key| {
-        metadata
-            .get("annotations")
-            .and_then(|annotations| text(annotations, key))
-    };
-    text(metadata, "uid") == Some(uid) || STATIC_UIDS.iter().any(|key| annotation(key) == Some(uid))
 }
 
 fn keep(pod: &DynamicObject) -> Option<(Name, Arc<Value>)> {
@@ -229,17 +216,22 @@ mod tests {
         for event in [Event::Init, Event::InitApply(pod("web", "1"))] {
             pods.take(event, &mut listed);
         }
-        assert!(!pods.settled() && pods.find("app", "web", None).is_none());
+        let named = |namespace: &str, uid: Option<&str>| PodName {
+            namespace: namespace.to_owned(),
+            name: "web".to_owned(),
+            uid: uid.map(str::to_owned),
+        };
+        let find = |uid| pods.find(&named("app", uid)).is_some();
+        assert!(!pods.settled() && !find(None));
         pods.take(Event::InitDone, &mut listed);
-        assert!(pods.settled() && pods.find("app", "web", None).is_some());
-        assert!(pods.find("app", "web", Some("1")).is_some() && pods.find("app", "web", Some("hash")).is_some());
-        assert!(pods.find("app", "web", Some("2")).is_none() && pods.find("other", "web", None).is_none());
-        let waited = pods.wait(("app", "web", Some("2")), Duration::from_secs(20));
-        let (waited, ()) = tokio::join!(waited, async {
+        assert!(pods.settled() && find(None) && find(Some("1")) && find(Some("hash")));
+        assert!(!find(Some("2")) && pods.find(&named("other", None)).is_none());
+        let (second, patience) = (named("app", Some("2")), Duration::from_secs(20));
+        let (waited, ()) = tokio::join!(pods.wait(&second, patience), async {
             pods.take(Event::Apply(pod("web", "2")), &mut HashMap::new());
         });
         assert!(waited.is_some());
         pods.take(Event::Delete(pod("web", "2")), &mut listed);
-        assert!(pods.wait(("app", "web", None), Duration::ZERO).await.is_none() && pods.all().is_empty());
+        assert!(pods.wait(&named("app", None), Duration::ZERO).await.is_none() && pods.all().is_empty());
     }
 }

@@ -1,11 +1,11 @@
-//! The socket on which the plugin asks: one line of JSON each way, see the protocol of the plugin's facts.
+//! The socket on which the plugin asks: one line of JSON each way, see [`crate::cni::facts`].
 //!
 //! Only root reaches it. Whoever asks gets a limit on everything: connections, length of the question, time.
 
 use super::metrics::Metrics;
 use super::pods::Pods;
-use crate::pod::text;
-use serde_json::{Value, json};
+use crate::cni::call::PodName;
+use crate::cni::facts::{Reply, Request};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::Path;
@@ -79,34 +79,29 @@ async fn answer(stream: UnixStream, pods: &Pods, metrics: &Metrics) -> io::Resul
     timeout(PATIENCE, stream.read_until(b'\n', &mut line)).await??;
     let (reply, outcome) = reply(&line, pods).await;
     metrics.asked(outcome);
-    let mut reply = reply.to_string();
-    reply.push('\n');
+    let mut reply = serde_json::to_vec(&reply)?;
+    reply.push(b'\n');
     let mut stream = stream.into_inner().into_inner();
-    timeout(PATIENCE, stream.write_all(reply.as_bytes())).await??;
+    timeout(PATIENCE, stream.write_all(&reply)).await??;
     stream.shutdown().await
 }
 
 /// The answer to a line, and a word for it.
-async fn reply(line: &[u8], pods: &Pods) -> (Value, &'static str) {
-    let error = |why: &str| json!({"error": why});
-    let Ok(question) = serde_json::from_slice::<Value>(line) else {
-        return (error("the question is no line of JSON"), "malformed");
+async fn reply(line: &[u8], pods: &Pods) -> (Reply, &'static str) {
+    let error = |why: &str| Reply::Error(why.to_owned());
+    let question = match serde_json::from_slice::<Request>(line) {
+        Ok(_) if !pods.settled() => return (error("the pods of this node are not listed yet"), "not_ready"),
+        Ok(Request::Status { .. }) => return (Reply::Ready(true), "status"),
+        Ok(Request::Pod(question)) => question,
+        Err(_) => return (error("the question is none of the protocol's"), "malformed"),
     };
-    if !pods.settled() {
-        return (error("the pods of this node are not listed yet"), "not_ready");
-    }
-    if question.get("status") == Some(&Value::Bool(true)) {
-        return (json!({"ready": true}), "status");
-    }
-    let (Some(namespace), Some(name)) = (text(&question, "namespace"), text(&question, "name")) else {
-        return (
-            error("the question names no pod; expected namespace and name"),
-            "malformed",
-        );
+    let name = PodName {
+        namespace: question.namespace,
+        name: question.name,
+        uid: question.uid.filter(|uid| !uid.is_empty()),
     };
-    let uid = text(&question, "uid").filter(|uid| !uid.is_empty());
-    match pods.wait((namespace, name, uid), UNKNOWN).await {
-        Some(pod) => (json!({"pod": *pod}), "found"),
+    match pods.wait(&name, UNKNOWN).await {
+        Some(pod) => (Reply::Pod(pod.as_ref().clone()), "found"),
         None => (error("no such pod is known on this node"), "unknown"),
     }
 }

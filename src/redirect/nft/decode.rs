@@ -141,12 +141,12 @@ impl Listing {
 
     fn chain(&self, chain: Chain) -> Result<Vec<Rule>, DecodeError> {
         let listed = self.rules.iter().filter(|(_, rule)| rule.chain == chain.name());
-        let read = |(index, (_, rule)): (usize, &(TableFamily, ListedRule))| {
+        let read = |(index, (family, rule)): (usize, &(TableFamily, ListedRule))| {
             let error = || DecodeError::Rule {
                 chain: rule.chain.clone(),
                 index: index + 1,
             };
-            let (matches, target) = expression::read(&rule.expressions, &self.sets).ok_or_else(error)?;
+            let (matches, target) = expression::read(&rule.expressions, *family, &self.sets).ok_or_else(error)?;
             Ok(Rule {
                 matches,
                 target,

@@ -62,7 +62,8 @@ fn push_table(batch: &mut Batch, table: &Table, flags: u16) {
                 push_set(batch, family, (&name, *key), elements);
             }
             let set = set.map(|(key, _)| (key, name.as_str()));
-            batch.push(NEW_RULE, CREATE | APPEND, family, &rule_attributes(chain, rule, set));
+            let attributes = rule_attributes(chain, (rule, table.family), set);
+            batch.push(NEW_RULE, CREATE | APPEND, family, &attributes);
         }
     }
 }
@@ -108,8 +109,10 @@ fn base_chain(chain: Chain) -> Attributes {
         .text(7, "nat")
 }
 
-fn rule_attributes(chain: Chain, rule: &Rule, set: Option<(Key, &str)>) -> Attributes {
-    let attributes = named(1).text(2, chain.name()).nest(4, &expression::write(rule, set));
+fn rule_attributes(chain: Chain, (rule, family): (&Rule, TableFamily), set: Option<(Key, &str)>) -> Attributes {
+    let attributes = named(1)
+        .text(2, chain.name())
+        .nest(4, &expression::write(rule, set, family));
     attributes.bytes(7, &comment(&rule.comment))
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Attribute and constant names are those of the kernel's `nf_tables.h`.
 
+use super::TableFamily;
 use super::netlink::{Attributes, attribute, attributes, number, text};
 use super::set::{self, Element, Key};
 use crate::redirect::Family;
@@ -41,6 +42,9 @@ const TCP_FLAGS: Field = Field::Payload(2, 13, 1);
 
 /// `IPPROTO_TCP`.
 const TCP: u8 = 6;
+/// `NFPROTO_IPV4`, `NFPROTO_IPV6`.
+const IPV4: u8 = 2;
+const IPV6: u8 = 10;
 /// FIN, SYN, RST and ACK of the TCP flags, and SYN alone.
 const OPENING_MASK: u8 = 0x17;
 const SYN: u8 = 0x02;
@@ -71,18 +75,18 @@ impl Key {
         .find(|key| key.field() == field)
     }
 
-    /// `NFPROTO_IPV4` or `NFPROTO_IPV6`, which must be told before an address is looked at.
+    /// What must be told before an address is looked at, in a table for both families.
     const fn protocol(self) -> Option<u8> {
         match self {
             Self::Port => None,
-            Self::Source(Family::V4) | Self::Destination(Family::V4) => Some(2),
-            Self::Source(Family::V6) | Self::Destination(Family::V6) => Some(10),
+            Self::Source(Family::V4) | Self::Destination(Family::V4) => Some(IPV4),
+            Self::Source(Family::V6) | Self::Destination(Family::V6) => Some(IPV6),
         }
     }
 }
 
-/// The expressions of a rule; `set` is the set that holds its list, where it has one.
-pub(super) fn write(rule: &Rule, set: Option<(Key, &str)>) -> Attributes {
+/// The expressions of a rule in a table of `family`; `set` is the set that holds its list, where it has one.
+pub(super) fn write(rule: &Rule, set: Option<(Key, &str)>, family: TableFamily) -> Attributes {
     let matches = &rule.matches;
     let mut list = Expressions::default();
     if let Some(uid) = matches.uid {
@@ -103,7 +107,8 @@ pub(super) fn write(rule: &Rule, set: Option<(Key, &str)>) -> Attributes {
         list.push("cmp", &compare(&[SYN]));
     }
     if let Some((key, name)) = set {
-        if let Some(protocol) = key.protocol() {
+        // In a table for one family the question would be idle, and nft 1.0 cannot show a rule that asks it.
+        if let Some(protocol) = key.protocol().filter(|_| family == TableFamily::Inet) {
             list.equals(NFPROTO, &[protocol]);
         }
         list.load(key.field());
@@ -178,12 +183,17 @@ fn bitwise(mask: u8) -> Attributes {
 }
 
 /// Reads the expressions of a rule back; `None` where they do what no rule of ours does.
-pub(super) fn read(list: &[u8], sets: &BTreeMap<String, Vec<Element>>) -> Option<(Matches, Target)> {
+pub(super) fn read(
+    list: &[u8],
+    family: TableFamily,
+    sets: &BTreeMap<String, Vec<Element>>,
+) -> Option<(Matches, Target)> {
     let mut rule = Reading {
         matches: Matches::default(),
         target: None,
         register: Register::Empty,
         protocol: None,
+        implied: (family == TableFamily::Ip).then_some(IPV4),
         sets,
     };
     for (kind, expression) in attributes(list) {
@@ -200,6 +210,8 @@ struct Reading<'a> {
     target: Option<Target>,
     register: Register,
     protocol: Option<u8>,
+    /// The protocol of everything in a table for one family.
+    implied: Option<u8>,
     sets: &'a BTreeMap<String, Vec<Element>>,
 }
 
@@ -265,7 +277,8 @@ impl Reading<'_> {
         };
         // `NFTA_LOOKUP_FLAGS` 1 turns the question round.
         let inverted = number(data, 5).unwrap_or(0) != 0;
-        let key = Key::of_field(field).filter(|key| key.protocol() == self.protocol && !inverted)?;
+        let asked = |key: &Key| [self.protocol, self.protocol.or(self.implied)].contains(&key.protocol());
+        let key = Key::of_field(field).filter(|key| asked(key) && !inverted)?;
         let elements = self.sets.get(text(data, 1)?)?;
         set::fill(&mut self.matches, key, elements.clone())
     }

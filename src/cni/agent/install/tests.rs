@@ -18,10 +18,12 @@ struct Node(TempDir);
 impl Node {
     fn new() -> Self {
         let node = Self(TempDir::new().unwrap());
-        for folder in ["bin", "net.d", "cache/results"] {
+        for folder in ["image", "bin", "net.d", "cache/results"] {
             fs::create_dir_all(node.path(folder)).unwrap();
         }
-        fs::write(node.path("program"), "plugin 1").unwrap();
+        for name in PROGRAMS {
+            fs::write(node.path("image").join(name), "program 1").unwrap();
+        }
         node
     }
 
@@ -31,7 +33,7 @@ impl Node {
 
     fn installer(&self) -> Installer {
         let layout = Layout {
-            program: self.path("program"),
+            source_dir: self.path("image"),
             bin_dir: self.path("bin"),
             net_dir: self.path("net.d"),
             kubeconfig: self.path("run/kubeconfig"),
@@ -74,7 +76,7 @@ fn everything_is_installed_once_and_removed_without_a_trace() {
     let report = installer.reconcile(Instant::now());
     assert!(report.is_complete(), "{report:?}");
     assert_eq!(report.used.as_deref(), Some("10-net.conflist"));
-    assert_eq!(report.changed.len(), 3);
+    assert_eq!(report.changed.len(), 4);
     assert_eq!(mode(&node.path("bin/outrigger-cni")), 0o755);
     assert_eq!(mode(&node.path("run/kubeconfig")), 0o600);
     assert_eq!(mode(&node.path("run")), 0o700);
@@ -88,9 +90,14 @@ fn everything_is_installed_once_and_removed_without_a_trace() {
     assert!(again.is_complete() && again.changed.is_empty(), "{again:?}");
 
     let removed = installer.remove().unwrap();
-    let order: Vec<_> = ["net.d/10-net.conflist", "run/kubeconfig", "bin/outrigger-cni"]
-        .map(|name| node.path(name))
-        .into();
+    let order: Vec<_> = [
+        "net.d/10-net.conflist",
+        "run/kubeconfig",
+        "bin/outrigger-cni",
+        "bin/outrigger-cni-api",
+    ]
+    .map(|name| node.path(name))
+    .into();
     assert_eq!(removed.changed, order);
     assert_eq!(node.read("10-net.conflist"), LIST);
     assert_eq!(mode(&node.path("net.d/10-net.conflist")), 0o640);
@@ -118,11 +125,11 @@ fn the_program_stays_for_pods_that_were_set_up_with_it() {
     )
     .unwrap();
     let removed = installer.remove().unwrap();
-    assert_eq!(removed.kept, Some(node.path("bin/outrigger-cni")));
+    assert!(removed.kept);
     assert_eq!(node.names("net.d"), ["10-net.conf"]);
-    assert_eq!(node.names("bin"), ["outrigger-cni"]);
+    assert_eq!(node.names("bin"), ["outrigger-cni", "outrigger-cni-api"]);
     fs::write(node.path("cache/results/net-c0ffee-eth0"), "{}").unwrap();
-    assert_eq!(installer.remove().unwrap().kept, None);
+    assert!(!installer.remove().unwrap().kept);
     assert!(node.names("bin").is_empty());
 }
 
@@ -132,14 +139,15 @@ fn what_is_deleted_or_changed_is_put_back() {
     node.write("10-net.conflist", LIST);
     let mut installer = node.installer();
     assert!(installer.reconcile(Instant::now()).is_complete());
-    let damages: [&dyn Fn(); 7] = [
+    let damages: [&dyn Fn(); 8] = [
         &|| fs::remove_file(node.path("bin/outrigger-cni")).unwrap(),
         &|| fs::write(node.path("bin/outrigger-cni"), "other").unwrap(),
         &|| fs::set_permissions(node.path("bin/outrigger-cni"), fs::Permissions::from_mode(0o644)).unwrap(),
         &|| fs::remove_dir_all(node.path("run")).unwrap(),
         &|| fs::set_permissions(node.path("run/kubeconfig"), fs::Permissions::from_mode(0o644)).unwrap(),
         &|| node.write("10-net.conflist", LIST),
-        &|| fs::write(node.path("program"), "plugin 2").unwrap(),
+        &|| fs::remove_file(node.path("bin/outrigger-cni-api")).unwrap(),
+        &|| fs::write(node.path("image/outrigger-cni"), "program 2").unwrap(),
     ];
     for (number, damage) in damages.iter().enumerate() {
         damage();
@@ -150,7 +158,7 @@ fn what_is_deleted_or_changed_is_put_back() {
         );
         assert!(installer.reconcile(Instant::now()).changed.is_empty(), "{number}");
     }
-    assert_eq!(fs::read_to_string(node.path("bin/outrigger-cni")).unwrap(), "plugin 2");
+    assert_eq!(fs::read_to_string(node.path("bin/outrigger-cni")).unwrap(), "program 2");
 }
 
 #[test]
@@ -163,10 +171,10 @@ fn nothing_is_configured_before_it_would_work() {
     assert!(report.errors[0].starts_with("no credentials yet"), "{report:?}");
     assert_eq!(node.read("10-net.conflist"), LIST);
     let mut installer = node.installer();
-    fs::remove_file(node.path("program")).unwrap();
+    fs::remove_file(node.path("image/outrigger-cni-api")).unwrap();
     let report = installer.reconcile(Instant::now());
     assert!(
-        report.errors[0].starts_with("cannot read") && report.errors[0].contains("program"),
+        report.errors[0].starts_with("cannot read") && report.errors[0].contains("outrigger-cni-api"),
         "{report:?}"
     );
     assert_eq!(node.read("10-net.conflist"), LIST);
@@ -217,7 +225,7 @@ fn folders_that_cannot_be_written_are_named() {
     installer.layout.bin_dir = "/proc/self".into();
     let report = installer.reconcile(Instant::now());
     assert!(
-        report.errors[0].starts_with("cannot write /proc/self/outrigger-cni: "),
+        report.errors[0].starts_with("cannot write /proc/self/outrigger-cni-api: "),
         "{report:?}"
     );
     assert_eq!(node.read("10-net.conflist"), LIST);

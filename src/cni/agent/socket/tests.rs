@@ -1,4 +1,5 @@
 use super::*;
+use serde_json::{Value, json};
 use std::os::unix::fs::MetadataExt as _;
 use tempfile::TempDir;
 
@@ -37,15 +38,14 @@ async fn every_line_has_an_answer() {
         "{\"namespace\": \"app\", \"name\": \"web\", \"uid\": \"2\", \"sandbox\": \"s\"}\n",
     );
     assert_eq!(unknown.await, json!({"error": "no such pod is known on this node"}));
-    for line in [
-        "\n",
-        "{}\n",
-        "{\"namespace\": \"a\"}\n",
-        "\u{0}\n",
-        &format!("{}\n", "x".repeat(20_000)),
-    ] {
+    for line in ["\n", "{}\n", "{\"namespace\": \"a\"}\n", "\u{0}\n"] {
         assert!(ask(&path, line).await.get("error").is_some(), "{line}");
     }
+    // Whoever talks on and on is cut off, and nobody else notices.
+    let mut stream = UnixStream::connect(&path).await.unwrap();
+    stream.write_all(&vec![b'x'; 20_000]).await.ok();
+    stream.read_to_end(&mut Vec::new()).await.ok();
+    assert_eq!(ask(&path, "{\"status\": true}\n").await, json!({"ready": true}));
     let text = metrics.encode().unwrap();
     assert!(
         text.contains("outrigger_cni_questions_total{outcome=\"found\"} 1\n"),
