@@ -41,8 +41,10 @@ pub(crate) use reply::{Reply, Verb, call};
 pub(crate) use tls_dir::TlsDir;
 pub(crate) use webhook::{Webhook, WebhookOptions};
 
+pub(crate) use process::Process;
+pub(crate) use webhook::read;
+
 use api_server::ApiServer;
-use process::Process;
 
 /// What a test may choose about its API server.
 #[derive(Clone, Debug, Default)]

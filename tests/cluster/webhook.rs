@@ -185,7 +185,7 @@ impl Files {
 }
 
 /// The status and body of `path` at the plain HTTP server at `address`.
-async fn read(address: SocketAddr, path: &str) -> Result<(u16, String), Box<dyn Error>> {
+pub(crate) async fn read(address: SocketAddr, path: &str) -> Result<(u16, String), Box<dyn Error>> {
     let stream = TcpStream::connect(address).await?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     tokio::spawn(connection);

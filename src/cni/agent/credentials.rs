@@ -145,7 +145,7 @@ async fn install(shared: &Shared, token: &Token) {
 /// Waits until it is time for another token: a part of its life, or until it is refused.
 async fn good_for(shared: &Shared, token: &Token, source: &TokenSource) {
     let renewal = match token.life {
-        Some((_, life)) => (life / PART).max(SHORTEST),
+        Some((_, life)) => renewal(life),
         None => return sleep(FILE_INTERVAL).await,
     };
     let refused = async {
@@ -164,6 +164,11 @@ async fn good_for(shared: &Shared, token: &Token, source: &TokenSource) {
         () = sleep(renewal) => {}
         () = refused => {}
     }
+}
+
+/// How long a token that has `life` left is used.
+fn renewal(life: Duration) -> Duration {
+    (life / PART).max(SHORTEST)
 }
 
 /// Whether the API server says that it does not know the credentials; silence says nothing.
@@ -234,6 +239,14 @@ fn pem(der: &[u8]) -> String {
 mod tests {
     use super::*;
     use rustls::pki_types::pem::PemObject as _;
+
+    #[test]
+    fn a_token_is_renewed_before_half_of_its_life() {
+        for seconds in [600, 3600, 86_400] {
+            assert!(renewal(Duration::from_secs(seconds)) < Duration::from_secs(seconds / 2));
+        }
+        assert_eq!(renewal(Duration::ZERO), SHORTEST);
+    }
 
     #[test]
     fn the_file_is_a_kubeconfig_with_a_bracketed_address() {

@@ -36,6 +36,9 @@ const PAUSE: Duration = Duration::from_millis(200);
 pub(super) fn bind(path: &Path) -> io::Result<UnixListener> {
     let folder = path.parent().unwrap_or(path);
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    if is_ours(folder)? {
+        std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o700))?;
+    }
     let beside = path.with_extension(format!("{}.new", std::process::id()));
     #[expect(clippy::disallowed_methods, reason = "a socket is a file")]
     let discard = || std::fs::remove_file(&beside);
@@ -46,6 +49,23 @@ pub(super) fn bind(path: &Path) -> io::Result<UnixListener> {
     #[expect(clippy::disallowed_methods, reason = "a socket is a file")]
     std::fs::rename(&beside, path)?;
     Ok(listener)
+}
+
+/// Whether nothing is in `folder` but what the agent makes. The kubelet makes it for everybody to see; a folder that others
+/// use, too, stays as it is.
+fn is_ours(folder: &Path) -> io::Result<bool> {
+    #[expect(clippy::disallowed_methods, reason = "a folder is a file")]
+    for entry in std::fs::read_dir(folder)? {
+        let name = entry?.file_name();
+        let name = name.to_string_lossy();
+        if !["cni.", "kubeconfig", ".outrigger-"]
+            .iter()
+            .any(|ours| name.starts_with(ours))
+        {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Answers for as long as it is polled.

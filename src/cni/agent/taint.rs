@@ -105,25 +105,40 @@ pub async fn remove(client: &Client, node: &str, key: &str) -> Result<u64, Taint
         source: Box::new(source),
     };
     let late = |_elapsed| TaintError::Late(node.to_owned());
-    let mut removed = 0;
+    let (mut removed, mut refused) = (0, None);
     for attempt in 0..ATTEMPTS {
         let found = timeout(TIMEOUT, api.get(node)).await.map_err(late)?.map_err(error)?;
         let Some((index, taint)) = positions(&found.data, key).next() else {
             return Ok(removed);
         };
-        let patch = patch(index, taint);
-        let parameters = PatchParams::default();
+        // What is refused although nothing has changed is not refused by the test.
+        match refused.take() {
+            Some((place, source)) if place == (index, taint.clone()) => return Err(error(source)),
+            Some(_) | None => {}
+        }
+        let (patch, parameters) = (patch(index, taint), PatchParams::default());
         let patching = api.patch(node, &parameters, &patch);
         match timeout(TIMEOUT, patching).await.map_err(late)? {
             Ok(_) => removed += 1,
-            // The test failed, or somebody else was faster in the store.
-            Err(kube::Error::Api(status)) if matches!(status.code, 409 | 422) => {
+            Err(source) if matches!(code(&source), 409 | 422) => {
+                if code(&source) == 422 {
+                    refused = Some(((index, taint.clone()), source));
+                }
                 sleep(Duration::from_millis(5 << attempt.min(6))).await;
             }
             Err(source) => return Err(error(source)),
         }
     }
     Err(TaintError::Contested(node.to_owned()))
+}
+
+/// The HTTP status of a refusal: 409 where somebody else was faster in the store, 422 where the test failed.
+fn code(error: &kube::Error) -> u16 {
+    if let kube::Error::Api(status) = error {
+        status.code
+    } else {
+        0
+    }
 }
 
 fn nodes(client: &Client) -> Api<DynamicObject> {

@@ -5,7 +5,7 @@ use super::{Shared, probe};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tokio::time::timeout;
-use tracing::{error, info, warn};
+use tracing::{info, warn};
 
 /// How often the node is looked at. A change by others is put right in about that time; a look reads a few small files.
 const LOOK: Duration = Duration::from_secs(1);
@@ -89,7 +89,7 @@ fn tell(shared: &Shared, report: &Report, said: &mut Said) {
         warn!(file, why, "a network configuration is left alone");
     }
     for why in now.errors.iter().filter(|error| !said.errors.contains(error)) {
-        error!(why, "the plugin is not installed");
+        warn!(why, "the plugin is not installed");
     }
     if let Some(used) = now.used.as_ref().filter(|_| now.used != said.used) {
         info!(

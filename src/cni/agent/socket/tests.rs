@@ -56,9 +56,15 @@ async fn every_line_has_an_answer() {
 #[tokio::test]
 async fn a_successor_takes_the_socket_over() {
     let folder = TempDir::new().unwrap();
+    let mode = |mode| std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(mode)).unwrap();
+    mode(0o755);
     let path = folder.path().join("cni.sock");
     let _first = bind(&path).unwrap();
+    assert_eq!(std::fs::metadata(folder.path()).unwrap().mode() & 0o777, 0o700);
+    mode(0o755);
+    std::fs::DirBuilder::new().create(folder.path().join("others")).unwrap();
     let second = bind(&path).unwrap();
+    assert_eq!(std::fs::metadata(folder.path()).unwrap().mode() & 0o777, 0o755);
     let pods = Arc::new(Pods::new());
     pods.listed(&[]);
     tokio::spawn(serve(second, pods, Arc::new(Metrics::new())));
