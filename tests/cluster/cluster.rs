@@ -20,7 +20,7 @@ mod process;
 mod registration;
 mod reply;
 mod tls_dir;
-mod webhook;
+pub(crate) mod webhook;
 
 use std::ffi::OsStr;
 use std::fs;
@@ -42,7 +42,6 @@ pub(crate) use tls_dir::TlsDir;
 pub(crate) use webhook::{Webhook, WebhookOptions};
 
 pub(crate) use process::Process;
-pub(crate) use webhook::read;
 
 use api_server::ApiServer;
 

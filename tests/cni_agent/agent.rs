@@ -11,7 +11,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::cluster::{Cluster, Port, Process, Verb, call, poll, read};
+use crate::cluster::webhook::read;
+use crate::cluster::{Cluster, Port, Process, Verb, call, poll};
 
 /// Nothing that an agent does takes this long on a busy machine.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
@@ -127,9 +128,13 @@ impl Node {
     /// Waits until the agent is ready.
     pub(crate) async fn ready(&self, agent: &Agent) {
         let ready = async || (self.ask("/ready").await.0 == 200).then_some(());
-        if poll(LIMIT, ready).await.is_none() {
-            panic!("{:?}; {}", self.ask("/ready").await, agent.0.log_tail());
-        }
+        let found = poll(LIMIT, ready).await;
+        assert!(
+            found.is_some(),
+            "{:?}; {}",
+            self.ask("/ready").await,
+            agent.0.log_tail()
+        );
     }
 
     /// Asks on the agent's socket.

@@ -5,7 +5,7 @@ use kube::{Client, Config};
 use outrigger::cni::agent::taint::remove;
 use serde_json::json;
 
-use crate::agent::{LIMIT, Node, apply};
+use crate::agent::{LIMIT, Node, apply, kubectl};
 use crate::cluster::{Cluster, Options, Verb, call, poll};
 
 const OURS: &str = "outrigger.linkerd.io/cni-not-ready";
@@ -53,16 +53,16 @@ async fn an_agent_takes_its_taint_off_its_own_node_and_nothing_else() {
         error.contains("the agent may change its own node only").then_some(())
     };
     // Until then the taint goes, and comes back for another try.
-    let restored = async || match refused().await {
-        Some(()) => Some(()),
-        None => {
+    let restored = async || {
+        let refused = refused().await;
+        if refused.is_none() {
             let patch = json!({"spec": {"taints": taints}}).to_string();
-            crate::agent::kubectl(
+            kubectl(
                 &cluster,
                 &["patch", "node", &foreign.name, "--type=merge", "-p", &patch],
             );
-            None
         }
+        refused
     };
     poll(LIMIT, restored).await.expect("the policy comes into force");
     let error = remove(&agent, &own.name, "a").await.unwrap_err().to_string();

@@ -43,7 +43,7 @@ async fn write(api: &Api<v1::Node>, name: &str, stop: &AtomicBool) -> Vec<String
             Err(kube::Error::Api(status)) if status.code == 409 => {}
             Err(error) => panic!("{error}"),
         }
-        if round % 8 == 0 {
+        if round.is_multiple_of(8) {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     }
