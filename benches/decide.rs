@@ -57,7 +57,7 @@ fn decide_and_write(bencher: Bencher<'_, '_>, containers: usize) {
             },
             owner: Some(&owner),
             requester: "system:serviceaccount:kube-system:replicaset-controller",
-            installation: Ok(&installation),
+            installation: &installation,
             facts: Facts {
                 server: Server::from(Release::NEWEST),
                 pod_security: &configuration,
@@ -66,6 +66,6 @@ fn decide_and_write(bencher: Bencher<'_, '_>, containers: usize) {
                 stale: false,
             },
         });
-        serde_json::to_vec(&decision.patch).unwrap()
+        decision.patch
     });
 }

@@ -27,7 +27,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 use std::ffi::OsString;
 use std::fmt;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::iter;
 use std::path::Path;
 use std::process::ExitCode;
@@ -155,8 +155,7 @@ fn failed(error: &anyhow::Error, status: u8) -> ExitCode {
         Some(failure) => failure.to_string(),
         None => format!("Error: {}\n", describe(error)),
     };
-    // Where nobody can be told, the status still says it.
-    let _unsaid = io::stderr().write_all(text.as_bytes());
+    note(&text);
     ExitCode::from(status)
 }
 
@@ -191,21 +190,45 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// Prints on standard output.
+/// Prints on standard output. A reader that closes the pipe has read enough; the command's verdict stands.
 fn print(text: &str) -> Result<()> {
     let mut output = io::stdout().lock();
-    output.write_all(text.as_bytes())?;
-    Ok(output.flush()?)
+    match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(anyhow::Error::new(error).context("standard output"))
+        }
+        _ => Ok(()),
+    }
 }
 
-/// Prints on standard error.
-fn note(text: &str) -> Result<()> {
-    Ok(io::stderr().lock().write_all(text.as_bytes())?)
+/// Prints on standard error. Where nobody can be told, the exit status and standard output still say it.
+fn note(text: &str) {
+    let _unsaid = io::stderr().lock().write_all(printable(text).as_bytes());
+}
+
+/// Prints on standard error where a person is likely to wait.
+fn note_on_terminal(text: &str) {
+    if io::stderr().is_terminal() {
+        note(text);
+    }
 }
 
 /// Prints a warning on standard error.
-fn warn(text: &str) -> Result<()> {
-    note(&format!("warning: {text}\n"))
+fn warn(text: &str) {
+    note(&format!("warning: {text}\n"));
+}
+
+/// The text without characters that a terminal obeys: what is quoted from a manifest is somebody else's.
+fn printable(text: &str) -> String {
+    let mut printable = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() && c != '\n' {
+            printable.extend(c.escape_default());
+        } else {
+            printable.push(c);
+        }
+    }
+    printable
 }
 
 #[cfg(test)]

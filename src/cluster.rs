@@ -130,11 +130,28 @@ impl Cluster {
             return Some(owner);
         };
         let above = match &self.origin {
-            Origin::Server(server) => server.owners.above(&child).await,
-            Origin::Manifests { owners } => owners.get(&child.clone().by_name()).cloned(),
+            Origin::Server(server) => {
+                let above = server.owners.above(&child).await;
+                above.filter(|above| child.yields_to(above))
+            }
+            Origin::Manifests { .. } => self.listed_above(&child),
         };
-        let above = above.filter(|above| child.yields_to(above));
         Some(above.unwrap_or(owner))
+    }
+
+    /// The same as far as manifests tell: nobody is asked.
+    pub fn known_owner(&self, namespace: &str, pod: &Value) -> Option<Owner> {
+        let owner = Owner::sole(pod)?;
+        let above = Child::owning(namespace, &owner).and_then(|child| self.listed_above(&child));
+        Some(above.unwrap_or(owner))
+    }
+
+    fn listed_above(&self, child: &Child) -> Option<Owner> {
+        let Origin::Manifests { owners } = &self.origin else {
+            return None;
+        };
+        let above = owners.get(&child.clone().by_name()).cloned();
+        above.filter(|above| child.yields_to(above))
     }
 
     fn index(&self) -> MutexGuard<'_, Index> {

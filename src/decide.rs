@@ -12,26 +12,33 @@ pub mod coverage;
 pub mod eligibility;
 pub mod placement;
 
+mod caution;
 mod choice;
+mod meshed;
 mod outcome;
 mod ranking;
 mod reason;
+mod refusal;
 mod setup;
 
+pub use caution::{Caution, Warning};
 pub use coverage::Coverage;
 pub use eligibility::{AnnotatedAt, SkipReason};
-pub use outcome::{Decision, Opinion, Outcome, Warning};
+pub use outcome::{Decision, Opinion, Outcome};
 #[cfg(feature = "webhook")]
 pub(crate) use ranking::container_of_user;
 pub use reason::{DenyReason, InjectReason};
+pub use refusal::Refusal;
 pub use setup::{Setup, SetupError};
 
-use crate::config::{Config, ConfigError, Installation, Layers};
+use crate::config::annotation::Origin;
+use crate::config::{Config, Installation, Layers};
+use crate::inject::patch::Patch;
 use crate::inject::{Metadata, Owner, opaque_ports};
-use crate::pod::Pod;
 use crate::pod::workload::Kind;
-use crate::policy::Verdict;
+use crate::pod::{Pod, structure};
 use crate::policy::pod_security::{Configuration, Policy, Server};
+use crate::policy::{Release, Verdict};
 use serde_json::{Map, Value};
 
 /// The namespace of a pod.
@@ -71,8 +78,8 @@ pub struct Inputs<'a> {
     pub owner: Option<&'a Owner>,
     /// The name of the user who creates the pod.
     pub requester: &'a str,
-    /// The configuration, or why there is none: that keeps only pods out that would be injected.
-    pub installation: Result<&'a Installation, &'a ConfigError>,
+    /// The configuration. What it lacks keeps only pods out that would be injected.
+    pub installation: &'a Installation,
     /// What is known about the cluster.
     pub facts: Facts<'a>,
 }
@@ -83,24 +90,36 @@ pub fn decide(inputs: &Inputs<'_>) -> Decision {
     if decision.policies.is_empty() {
         decision.policies.push(choice::as_it_came(inputs));
     }
+    if let (Some(last), false) = (decision.policies.last(), matches!(decision.outcome, Outcome::Deny(_))) {
+        let said = [("warns", &last.warning), ("audits", &last.audit)];
+        let said = said.map(|(verb, text)| Some(format!("{} {verb}: the pod {}", last.by, text.as_ref()?)));
+        decision.trace.extend(said.into_iter().flatten());
+    }
     decision
 }
 
 fn judge(inputs: &Inputs<'_>) -> Decision {
     let pod = Pod::new(inputs.pod);
     let mut decision = Decision::default();
-    let eligibility = eligibility::judge(&pod, &inputs.namespace, inputs.installation.ok(), &mut decision.trace);
+    let eligibility = eligibility::judge(&pod, &inputs.namespace, inputs.installation, &mut decision.trace);
     decision.annotated_at = eligibility.annotated_at;
-    if !eligibility.reasons.is_empty() {
+    let meshed = eligibility.reasons == [SkipReason::SidecarAlreadyExists];
+    if !eligibility.reasons.is_empty() && !meshed {
         return skip(decision, inputs, eligibility.reasons);
     }
-    if eligibility::proxy_without_image(&pod) {
-        return decision.deny(DenyReason::BrokenProxy);
+    if let Err(malformed) = structure::of_pod(inputs.pod) {
+        return decision.deny(DenyReason::Malformed(malformed));
     }
-    let installation = match usable(inputs) {
-        Ok(installation) => installation,
+    match meshed::inspect(&pod, inputs.facts.server.release) {
         Err(reason) => return decision.deny(reason),
-    };
+        Ok(repair) if !repair.is_empty() => return repaired(decision, repair),
+        Ok(_) if meshed => return skip(decision, inputs, eligibility.reasons),
+        Ok(_) => {}
+    }
+    let installation = inputs.installation;
+    if let Err(error) = installation.check() {
+        return decision.deny(DenyReason::Configuration(error.to_string()));
+    }
     let config = effective(inputs, installation, &pod, &mut decision);
     if let Some(problem) = config.fatal_problem() {
         return decision.deny(DenyReason::Value(problem.to_string()));
@@ -135,16 +154,18 @@ pub fn annotate(kind: Kind, object: &Value, installation: &Installation, namespa
         exempt: None,
         candidate: None,
         verdict: Verdict::Allowed,
+        warning: None,
+        audit: None,
     });
     decision.skip(vec![SkipReason::UnsupportedResource])
 }
 
-/// The configuration, where injection can use it.
-fn usable<'a>(inputs: &Inputs<'a>) -> Result<&'a Installation, DenyReason> {
-    let unusable = |error: &ConfigError| DenyReason::Configuration(error.to_string());
-    let installation = inputs.installation.map_err(unusable)?;
-    installation.check().map_err(|error| unusable(&error))?;
-    Ok(installation)
+/// A pod that is meshed already, with a proxy that needs mending.
+fn repaired(mut decision: Decision, repair: Patch) -> Decision {
+    decision.patch = repair;
+    let text = "linkerd-proxy had lost its restartPolicy, and gets it back".to_owned();
+    decision.warn(Caution::ProxyRepaired, text);
+    decision.skip(vec![SkipReason::SidecarAlreadyExists])
 }
 
 /// The pod's configuration, with a warning for each value that was not taken.
@@ -156,41 +177,38 @@ fn effective(inputs: &Inputs<'_>, installation: &Installation, pod: &Pod<'_>, de
     };
     let mut config = Config::effective(installation, &layers);
     for field in &config.overridden {
-        decision.trace.push(format!(
-            "{} is set by {} {}",
-            field.values_key, field.origin, field.annotation
-        ));
+        decision.trace.push(match field.origin {
+            Origin::Namespace | Origin::Pod => format!(
+                "{} is set by the {} {}",
+                field.values_key, field.origin, field.annotation
+            ),
+            Origin::Values | Origin::Default => format!("{} is narrowed to the pod's own ports", field.values_key),
+        });
     }
     for problem in &config.problems {
-        decision.warn("ignored_value", problem.to_string());
+        decision.warn(Caution::IgnoredValue, problem.to_string());
     }
+    let release = inputs.facts.server.release;
     // The sidecar containers of Kubernetes are on by default from 1.29; an older server drops their restartPolicy.
-    if config.values.proxy.native_sidecar && inputs.facts.server.release.0 < NATIVE_SIDECARS {
-        config.values.proxy.native_sidecar = false;
-        let release = inputs.facts.server.release;
+    if config.values.proxy.native_sidecar && release < Release::NATIVE_SIDECARS {
+        config.changed().proxy.native_sidecar = false;
         decision.trace.push(format!(
             "Kubernetes {release} has no native sidecars: the proxy is an ordinary container"
         ));
-        if inputs
-            .owner
-            .is_some_and(|owner| matches!(owner.kind, Some(Kind::Job | Kind::CronJob)))
-        {
-            decision.warn(
-                "job_will_not_finish",
-                format!("Kubernetes {release} has no native sidecars"),
-            );
-        }
+    }
+    let of_job = |owner: &Owner| matches!(owner.kind, Some(Kind::Job | Kind::CronJob));
+    if !config.values.proxy.native_sidecar && inputs.owner.is_some_and(of_job) {
+        let text = "the proxy is an ordinary container, which runs on when the Job's own are done".to_owned();
+        decision.warn(Caution::JobWillNotFinish, text);
     }
     config
 }
 
-/// The first release with native sidecars on by default, 1.29.
-const NATIVE_SIDECARS: u32 = 29;
-
-/// A pod that is left alone still gets the list of its opaque ports.
+/// A pod that is left alone still gets the list of its opaque ports, unless it is a mirror: one that differs from its
+/// static pod in anything is deleted by the kubelet and made anew, for ever.
 fn skip(mut decision: Decision, inputs: &Inputs<'_>, reasons: Vec<SkipReason>) -> Decision {
-    if let Ok(installation) = inputs.installation {
-        let default = &installation.values.proxy.opaque_ports;
+    if !reasons.contains(&SkipReason::MirrorPod) {
+        let default = &inputs.installation.values.proxy.opaque_ports;
         decision.patch = opaque_ports::patch(Kind::Pod, inputs.pod, inputs.namespace.annotations, default);
     }
     decision.skip(reasons)

@@ -8,6 +8,7 @@
 //! lenient decoder, and the API server refuses it in its own words.
 
 pub mod manifest;
+pub mod structure;
 pub mod workload;
 
 use serde_json::{Map, Value};
@@ -173,7 +174,7 @@ pub fn list<'a>(object: &'a Value, key: &str) -> impl Iterator<Item = &'a Value>
     object.get(key).and_then(Value::as_array).into_iter().flatten()
 }
 
-/// A container's `name`, empty where it has none.
+/// The `name` of a container or volume, empty where it has none.
 pub fn container_name(container: &Value) -> &str {
     text(container, "name").unwrap_or_default()
 }

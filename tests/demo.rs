@@ -1,6 +1,5 @@
 //! The README shows what `make demo` prints.
 #![expect(
-    clippy::unwrap_used,
     clippy::disallowed_methods,
     reason = "a test runs the program and reads the document"
 )]

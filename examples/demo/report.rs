@@ -14,9 +14,10 @@ pub(crate) fn render(answers: &[Answer], cluster: &[Value]) -> Result<String> {
     let mut text = table(answers, cluster);
     for answer in answers {
         if let Some(message) = answer.response.pointer("/status/message").and_then(Value::as_str) {
-            write!(text, "\n{} in {} is denied:\n", answer.workload, answer.namespace)?;
-            for part in message.split("; ") {
-                writeln!(text, "  {part}")?;
+            let (gist, reasons) = message.split_once(": ").unwrap_or(("", message));
+            writeln!(text, "\n{} in {} is denied: {gist}", answer.workload, answer.namespace)?;
+            for reason in reasons.split("; ") {
+                writeln!(text, "  {}", reason.replace(", or ", "\n    or "))?;
             }
         }
     }

@@ -7,11 +7,13 @@ mod overrides;
 
 pub use injector::{Injector, Options};
 
+use super::Failure;
+use super::input::{self, Folder};
 use super::installation::{self, Source};
 use super::resources::{self, Format};
-use super::{Failure, input};
 use crate::config::annotation::CLOSE_WAIT_TIMEOUT;
 use crate::config::difference;
+use crate::config::values::Values;
 use crate::inject::Redirection;
 use anyhow::{Result, anyhow};
 use clap::{ArgAction, Args};
@@ -48,7 +50,7 @@ pub(super) struct Arguments {
 
 /// Injects, and prints the manifests, with a line a resource on standard error.
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
-    let inputs = input::read(&arguments.files)?;
+    let inputs = input::read(&arguments.files, Folder::Whole)?;
     let injector = arguments.injector()?;
     let all = resources::transform(&inputs, arguments.output, |object| injector.reinject(object))?;
     if !all.errors.is_empty() {
@@ -60,9 +62,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
 impl Arguments {
     fn injector(&self) -> Result<Injector> {
         let installation = self.source.read()?;
-        let mut values = installation.values.clone();
+        let mut values = Values::clone(&installation.values);
         for ignored in self.overrides.apply(&mut values)? {
-            super::warn(&ignored)?;
+            super::warn(&ignored);
         }
         if let Some(timeout) = &self.close_wait_timeout {
             difference::set(&mut values, CLOSE_WAIT_TIMEOUT, timeout)

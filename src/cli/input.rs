@@ -1,7 +1,7 @@
 //! Manifests from files, folders and standard input.
 
-use anyhow::{Context, Result, bail, ensure};
-use std::fs;
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use std::fs::{self, File};
 use std::io::{Read, stdin};
 use std::path::{Path, PathBuf};
 
@@ -14,23 +14,33 @@ pub(super) struct Input {
     pub(super) text: String,
 }
 
-/// Reads every argument: a file, a folder with everything below it in lexical order, or `-` for standard input.
-pub(super) fn read(arguments: &[PathBuf]) -> Result<Vec<Input>> {
+/// Which files of a folder are read, all below it and in lexical order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Folder {
+    /// Every file, as by `linkerd inject`.
+    Whole,
+    /// What `kubectl` takes for manifests: files that end in `.yaml`, `.yml` or `.json`.
+    Manifests,
+}
+
+/// Reads every argument: a file, a folder, or `-` for standard input.
+pub(super) fn read(arguments: &[PathBuf], folder: Folder) -> Result<Vec<Input>> {
     ensure!(!arguments.is_empty(), "please specify a kubernetes resource file");
+    let is_stdin = |argument: &&PathBuf| argument.as_os_str() == "-";
+    ensure!(
+        arguments.iter().filter(is_stdin).count() < 2,
+        "- stands twice: standard input can be read once"
+    );
     let mut inputs = Vec::new();
     for argument in arguments {
         if argument.as_os_str() == "-" {
-            inputs.push(Input {
-                name: "-".to_owned(),
-                text: standard_input()?,
-            });
+            let (name, text) = ("-".to_owned(), decode(stdin().lock()).context("standard input")?);
+            inputs.push(Input { name, text });
             continue;
         }
-        for path in files(argument)? {
-            inputs.push(Input {
-                name: path.display().to_string(),
-                text: text(&path)?,
-            });
+        for path in files(argument, folder)? {
+            let (name, text) = (path.display().to_string(), text(&path)?);
+            inputs.push(Input { name, text });
         }
     }
     Ok(inputs)
@@ -39,17 +49,31 @@ pub(super) fn read(arguments: &[PathBuf]) -> Result<Vec<Input>> {
 /// Reads one file as text.
 #[expect(clippy::disallowed_methods, reason = "reading manifests is what this module is for")]
 pub(super) fn text(path: &Path) -> Result<String> {
-    fs::read_to_string(path).with_context(|| path.display().to_string())
+    File::open(path)
+        .map_err(Into::into)
+        .and_then(decode)
+        .with_context(|| path.display().to_string())
 }
 
-fn standard_input() -> Result<String> {
-    let mut text = String::new();
-    stdin().read_to_string(&mut text).context("standard input")?;
-    Ok(text)
+/// How much is read of one file: more than any manifest has, less than a device without end.
+const LIMIT: u64 = 256 << 20;
+
+fn decode(source: impl Read) -> Result<String> {
+    let mut bytes = Vec::new();
+    let length = source.take(LIMIT + 1).read_to_end(&mut bytes)?;
+    ensure!(
+        u64::try_from(length).is_ok_and(|length| length <= LIMIT),
+        "is larger than {} MiB",
+        LIMIT >> 20
+    );
+    String::from_utf8(bytes).map_err(|error| {
+        let offset = error.utf8_error().valid_up_to();
+        anyhow!("is no text in UTF-8: the byte at offset {offset} is none of a character")
+    })
 }
 
 /// The files that `path` stands for.
-fn files(path: &Path) -> Result<Vec<PathBuf>> {
+fn files(path: &Path, folder: Folder) -> Result<Vec<PathBuf>> {
     let metadata = match fs::metadata(path) {
         Ok(metadata) => metadata,
         Err(_) if path.to_str().is_some_and(|text| text.contains("://")) => {
@@ -63,11 +87,26 @@ fn files(path: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     if metadata.is_dir() {
         walk(path, &mut found)?;
+        if folder == Folder::Manifests {
+            found.retain(|path| {
+                path.extension()
+                    .is_some_and(|ending| ENDINGS.iter().any(|it| ending == *it))
+            });
+            ensure!(
+                !found.is_empty(),
+                "{}: no file below it ends in .{}",
+                path.display(),
+                ENDINGS.join(", .")
+            );
+        }
     } else {
         found.push(path.to_owned());
     }
     Ok(found)
 }
+
+/// How the names of manifests end.
+const ENDINGS: [&str; 3] = ["yaml", "yml", "json"];
 
 /// Every file below `folder`. Links to files count as files; links to folders are not followed, for they may lead back.
 #[expect(clippy::disallowed_methods, reason = "reading manifests is what this module is for")]
@@ -103,24 +142,44 @@ mod tests {
         }
         symlink(folder.path(), folder.path().join("a/loop")).unwrap();
         symlink("c", folder.path().join("link")).unwrap();
-        let inputs = read(&[folder.path().to_owned(), folder.path().join("c")]).unwrap();
+        let inputs = read(&[folder.path().to_owned(), folder.path().join("c")], Folder::Whole).unwrap();
         let texts: Vec<_> = inputs.iter().map(|input| input.text.as_str()).collect();
         assert_eq!(texts, ["a/b.yaml", "a/z.txt", "b.yaml", "c", "c", "c"]);
-        fs::write(folder.path().join("binary"), [0xff]).unwrap();
-        let error = format!("{:#}", read(&[folder.path().to_owned()]).unwrap_err());
-        assert!(error.contains("binary: "), "{error}");
+        let inputs = read(&[folder.path().to_owned()], Folder::Manifests).unwrap();
+        let texts: Vec<_> = inputs.iter().map(|input| input.text.as_str()).collect();
+        assert_eq!(texts, ["a/b.yaml", "b.yaml"]);
+        fs::write(folder.path().join("binary"), [b'a', 0xff]).unwrap();
+        let error = format!("{:#}", read(&[folder.path().to_owned()], Folder::Whole).unwrap_err());
+        assert!(
+            error.contains("binary: is no text in UTF-8: the byte at offset 1"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn what_has_no_end_is_given_up() {
+        let error = format!("{:#}", text(Path::new("/dev/zero")).unwrap_err());
+        assert_eq!(error, "/dev/zero: is larger than 256 MiB");
     }
 
     #[test]
     fn what_cannot_be_read_is_named() {
-        let error = |argument: &str| format!("{:#}", read(&[argument.into()]).unwrap_err());
+        let error = |argument: &str| format!("{:#}", read(&[argument.into()], Folder::Whole).unwrap_err());
         assert_eq!(
             error("no/such/file"),
             "no/such/file: No such file or directory (os error 2)"
         );
+        let empty = tempfile::tempdir().unwrap();
+        let error_of_folder = format!("{:#}", read(&[empty.path().to_owned()], Folder::Manifests).unwrap_err());
+        assert!(
+            error_of_folder.ends_with(": no file below it ends in .yaml, .yml, .json"),
+            "{error_of_folder}"
+        );
+        let twice = read(&["-".into(), "-".into()], Folder::Whole).unwrap_err().to_string();
+        assert_eq!(twice, "- stands twice: standard input can be read once");
         assert!(error("https://example.org/app.yaml").contains("URLs are not read"));
         assert_eq!(
-            format!("{:#}", read(&[]).unwrap_err()),
+            format!("{:#}", read(&[], Folder::Whole).unwrap_err()),
             "please specify a kubernetes resource file"
         );
     }

@@ -29,7 +29,7 @@ pub(super) fn stdout_paint() -> Paint {
 }
 
 impl Paint {
-    /// `text` in its tone, with a line's end. Plain where there is no colour: tones never carry meaning alone.
+    /// `text` in its tone, with a line's end, and without characters that a terminal obeys. Plain where there is no colour: tones never carry meaning alone.
     pub(super) fn line(self, text: &str, tone: Tone) -> String {
         let code = match tone {
             Tone::Plain => "",
@@ -38,6 +38,7 @@ impl Paint {
             Tone::Red => "31",
             Tone::Yellow => "33",
         };
+        let text = super::printable(text);
         if self.0 && !code.is_empty() {
             format!("\u{1b}[{code}m{text}\u{1b}[0m\n")
         } else {
@@ -55,5 +56,6 @@ mod tests {
         assert_eq!(Paint(false).line("a", Tone::Red), "a\n");
         assert_eq!(Paint(true).line("a", Tone::Red), "\u{1b}[31ma\u{1b}[0m\n");
         assert_eq!(Paint(true).line("a", Tone::Plain), "a\n");
+        assert_eq!(Paint(false).line("a\u{1b}[2Jb\tc", Tone::Red), "a\\u{1b}[2Jb\\tc\n");
     }
 }

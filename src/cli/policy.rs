@@ -2,7 +2,8 @@
 //!
 //! With `--json-lines` a question a line in, an answer a line out, for tools; else manifests at one level, for people.
 
-use super::{Verdict, input, note, print};
+use super::input::{self, Folder};
+use super::{Verdict, note, print};
 use crate::pod::Pod;
 use crate::pod::manifest;
 use crate::pod::workload::Kind;
@@ -78,10 +79,10 @@ impl Arguments {
             note(&format!(
                 "judged as by Kubernetes {}, the newest release known\n",
                 server.release
-            ))?;
+            ));
         }
         let (mut verdict, mut lines) = (Verdict::Yes, Vec::new());
-        for file in input::read(&self.files)? {
+        for file in input::read(&self.files, Folder::Manifests)? {
             let documents = manifest::read(&file.text).with_context(|| file.name.clone())?;
             let objects = documents.iter().flat_map(|document| manifest::items(&document.value));
             for (name, mut pod) in objects.filter_map(pod_of) {

@@ -118,10 +118,11 @@ impl Transformed {
     pub(super) fn print(&self) -> Result<()> {
         super::print(&self.text)?;
         for warning in self.reports.iter().flat_map(Report::warnings) {
-            super::warn(&warning)?;
+            super::warn(&warning);
         }
         let summary: Vec<_> = self.reports.iter().map(ToString::to_string).collect();
-        super::note(&format!("{}\n", summary.join("\n")))
+        super::note(&format!("{}\n", summary.join("\n")));
+        Ok(())
     }
 }
 

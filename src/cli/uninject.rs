@@ -1,6 +1,6 @@
 //! `outrigger uninject`: takes out of manifests what injection put in, by whichever version of Linkerd or Outrigger.
 
-use super::input;
+use super::input::{self, Folder};
 use super::resources::{self, Changed, Format, Outcome};
 use crate::inject::uninject;
 use anyhow::Result;
@@ -20,7 +20,7 @@ pub(super) struct Arguments {
 
 /// Uninjects, and prints the manifests, with a line a resource on standard error.
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
-    let inputs = input::read(&arguments.files)?;
+    let inputs = input::read(&arguments.files, Folder::Whole)?;
     let all = resources::transform(&inputs, arguments.output, |object| {
         let mut value = object.clone();
         let outcome = if uninject::uninject(&mut value) {

@@ -1,6 +1,7 @@
 //! `outrigger webhook`: the admission server, with the flags of Linkerd's `proxy-injector` beside its own.
 
-use super::{input, print, warn};
+use super::input::{self, Folder};
+use super::{print, warn};
 use crate::policy::Release;
 use crate::webhook::log::{self, Level};
 use crate::webhook::options::{Options, address};
@@ -70,7 +71,7 @@ pub(super) fn run(arguments: Arguments) -> Result<()> {
         return print(concat!(env!("CARGO_PKG_VERSION"), "\n"));
     }
     if arguments.enable_pprof {
-        warn("--enable-pprof: there is no profiler here; the flag is ignored")?;
+        warn("--enable-pprof: there is no profiler here; the flag is ignored");
     }
     log::start(arguments.log_level, log::Format::from(arguments.log_format.as_str()));
     Ok(webhook::serve(arguments.options()?)?)
@@ -102,7 +103,10 @@ impl Arguments {
 fn objects(files: &[PathBuf]) -> Result<Vec<Value>> {
     match files {
         [] => Ok(Vec::new()),
-        files => super::objects::read(&input::read(files)?),
+        files => {
+            let objects = super::objects::read(&input::read(files, Folder::Manifests)?)?;
+            Ok(objects.into_iter().map(|object| object.value).collect())
+        }
     }
 }
 

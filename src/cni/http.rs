@@ -164,4 +164,17 @@ mod tests {
     fn a_token_cannot_end_its_header() {
         assert!(is_plain("eyJhbGciOi.J-_/+=") && !is_plain("a\r\nb") && !is_plain("") && !is_plain("a b"));
     }
+
+    proptest::proptest! {
+        #[test]
+        fn no_bytes_are_too_strange(bytes in proptest::collection::vec(0_u8.., 0..200), size in "[0-9a-fA-F]{0,20}") {
+            let mut chunked = format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{size}\r\n").into_bytes();
+            chunked.extend(&bytes);
+            for response in [&bytes, &chunked] {
+                if let Ok(read) = Response::parse(response) {
+                    proptest::prop_assert!(read.body.len() <= response.len());
+                }
+            }
+        }
+    }
 }

@@ -7,12 +7,13 @@ use super::{Installation, additional_env, grammar, opaque_ports};
 use crate::pod::Pod;
 use serde_json::{Map, Value};
 use std::fmt;
+use std::sync::Arc;
 
 /// What applies to one pod.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The values, overridden.
-    pub values: Values,
+    /// The values, overridden: those of the installation themselves as long as nothing is.
+    pub values: Arc<Values>,
     /// Whether the debug container was asked for.
     pub debug: bool,
     /// Annotations that the pod takes over from its namespace or that were computed for it.
@@ -58,9 +59,18 @@ impl fmt::Display for Problem {
             origin,
             fatal: _,
         } = self;
-        write!(f, "{origin} {key}: {value:?} is not {expected}")
+        match value.char_indices().nth(QUOTED) {
+            None => write!(f, "{origin} {key}: {value:?} is not {expected}"),
+            Some((end, _)) => {
+                let start = value.get(..end).unwrap_or_default();
+                write!(f, "{origin} {key}: {start:?}… is not {expected}")
+            }
+        }
     }
 }
+
+/// How much of a value is repeated, in characters: what is wrong with a longer one shows in its first line.
+const QUOTED: usize = 60;
 
 /// The annotations that may override the values.
 #[derive(Clone, Copy, Debug)]
@@ -89,7 +99,7 @@ impl Config {
     /// A value that cannot be read leaves the field alone and becomes a [`Problem`].
     pub fn effective(installation: &Installation, layers: &Layers<'_>) -> Self {
         let mut config = Self {
-            values: installation.values.clone(),
+            values: Arc::clone(&installation.values),
             debug: false,
             inherited: Vec::new(),
             overridden: Vec::new(),
@@ -126,7 +136,7 @@ impl Config {
         match key {
             INJECT => {
                 if value == "ingress" {
-                    self.values.proxy.is_ingress = true;
+                    self.changed().proxy.is_ingress = true;
                     self.note("proxy.isIngress", key, origin);
                 }
             }
@@ -140,7 +150,7 @@ impl Config {
         if matches!(row.setter, Setter::Ports | Setter::Elsewhere) {
             return;
         }
-        match row.setter.set(&mut self.values, value) {
+        match row.setter.set(self.changed(), value) {
             Ok(()) => self.note(row.values_key, key, origin),
             Err(unreadable) => self.problems.push(Problem {
                 key: key.to_owned(),
@@ -175,7 +185,7 @@ impl Config {
         let Some((key, value, origin)) = found else { return };
         match grammar::boolean(&value) {
             Some(native) => {
-                self.values.proxy.native_sidecar = native;
+                self.changed().proxy.native_sidecar = native;
                 self.note("proxy.nativeSidecar", key, origin);
             }
             None => self.ignore(key, &value, origin, "true or false"),
@@ -204,7 +214,7 @@ impl Config {
             }
         };
         let (ports, junk) = opaque_ports::parse(&value, layers.pod);
-        self.values.proxy.opaque_ports = ports;
+        self.changed().proxy.opaque_ports = ports;
         self.note("proxy.opaquePorts", OPAQUE_PORTS, origin);
         for item in junk {
             self.ignore(
@@ -228,7 +238,7 @@ impl Config {
             let Some(text) = text else { continue };
             match additional_env::parse(&text) {
                 Ok(layer) => {
-                    additional_env::merge(&mut self.values.proxy.additional_env, layer);
+                    additional_env::merge(&mut self.changed().proxy.additional_env, layer);
                     self.note("proxy.additionalEnv", PROXY_ADDITIONAL_ENV, origin);
                 }
                 Err(expected) => self.ignore(PROXY_ADDITIONAL_ENV, &text, origin, &expected),
@@ -238,7 +248,10 @@ impl Config {
 
     /// Labels and annotations that become attributes of the proxy's spans.
     fn tracing_labels(&mut self, pod: &Pod<'_>) {
-        let labels = &mut self.values.proxy.tracing.labels;
+        if !self.values.proxy.tracing.enabled {
+            return;
+        }
+        let labels = &mut self.changed().proxy.tracing.labels;
         let service = pod
             .label("app.kubernetes.io/instance")
             .or_else(|| pod.label("app.kubernetes.io/name"));
@@ -250,6 +263,11 @@ impl Config {
                 labels.insert(label.to_owned(), value.to_owned());
             }
         }
+    }
+
+    /// The values, for a change: a copy of their own from now on.
+    pub(crate) fn changed(&mut self) -> &mut Values {
+        Arc::make_mut(&mut self.values)
     }
 
     fn inherited(&self, key: &str) -> Option<&str> {

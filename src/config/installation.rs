@@ -3,13 +3,13 @@
 use super::values::Values;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 /// A Linkerd installation's configuration, read and prepared once.
 #[derive(Clone, Debug)]
 pub struct Installation {
     /// The values document.
-    pub values: Values,
+    pub values: Arc<Values>,
     /// Namespace of the control plane.
     pub control_plane_namespace: String,
     /// The trust anchors (PEM) as the proxy reads them: without white space around them, one final newline.
@@ -80,7 +80,7 @@ impl Installation {
             trust_anchors: format!("{}\n", anchors.trim()),
             trust_root_sha256: hex(&Sha256::digest(anchors.as_bytes())),
             document,
-            values,
+            values: Arc::new(values),
         })
     }
 
@@ -219,7 +219,7 @@ mod tests {
             ..Values::default()
         };
         expected.proxy.ports.admin = 1234;
-        assert_eq!(installation.values, expected);
+        assert_eq!(*installation.values, expected);
         assert!(installation.has("proxy.ports.admin"));
         assert!(!installation.has("proxy.ports.inbound"));
         assert!(!installation.has("proxy.resources"));
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn a_null_clears_the_timeouts_of_control_streams() {
-        let streams = |document| parse(document).unwrap().values.proxy.control.streams;
+        let streams = |document| parse(document).unwrap().values.proxy.control.streams.clone();
         assert_eq!(streams("proxy: {control: null}").lifetime, "");
         assert_eq!(streams("proxy: {control: {streams: null}}").idle_timeout, "");
         assert_eq!(streams("proxy: {control: {streams: {lifetime: null}}}").lifetime, "1h");
@@ -257,7 +257,7 @@ mod tests {
     #[test]
     fn later_documents_lie_over_earlier_ones() {
         let documents = ["proxy: {uid: 1, gid: 2}", "proxy: {uid: 3}"];
-        let proxy = Installation::parse(&documents, None, "linkerd").unwrap().values.proxy;
+        let proxy = &Installation::parse(&documents, None, "linkerd").unwrap().values.proxy;
         assert_eq!((proxy.uid, proxy.gid), (3, 2));
     }
 

@@ -1,12 +1,12 @@
 //! Asking every policy about every candidate, and taking the best that is admitted.
 
 use super::ranking::{self, Candidate};
-use super::{Coverage, Decision, DenyReason, Inputs, Opinion, Outcome, SkipReason};
+use super::{Caution, Coverage, Decision, DenyReason, InjectReason, Inputs, Opinion, Outcome, Refusal, SkipReason};
 use crate::config::values::OnRefused;
 use crate::config::{Config, Installation};
 use crate::inject::{self, Metadata, Redirection, Shape, ShapeError, opaque_ports};
-use crate::pod::Pod;
 use crate::pod::workload::Kind;
+use crate::pod::{Pod, container_name};
 use crate::policy::Verdict;
 use crate::policy::pod_security::{Admission, Exemption, Question, Review};
 
@@ -20,15 +20,15 @@ pub(super) struct Choice<'a> {
 }
 
 /// Pod Security as it stands for the pod, and its verdict on the pod as it came.
-struct Facts<'a> {
+struct Standing<'a> {
     admission: Admission<'a>,
     before: Verdict,
 }
 
 /// A candidate with the verdict on it.
-struct Judged {
+struct Judged<'a> {
     candidate: Candidate,
-    shape: Shape,
+    shape: Shape<'a>,
     opinion: Opinion,
     without_debug: bool,
 }
@@ -64,6 +64,8 @@ fn opinion(review: Review<'_>, candidate: Option<Redirection>) -> Opinion {
         exempt: review.exempt.map(Exemption::name),
         candidate,
         verdict: review.verdict,
+        warning: review.warning,
+        audit: review.audit,
     }
 }
 
@@ -76,15 +78,16 @@ fn say(verdict: &Verdict) -> &str {
     }
 }
 
-impl Choice<'_> {
+impl<'a> Choice<'a> {
     /// Chooses, and completes `decision`.
     pub(super) fn make(&self, mut decision: Decision, asked: Option<Redirection>, metadata: Metadata) -> Decision {
-        let Facts { admission, before } = self.facts(&mut decision);
+        let Standing { admission, before } = self.standing(&mut decision);
         if let Err(error) = inject::check(self.config) {
             return decision.deny(DenyReason::Shape(error.to_string()));
         }
         let user = inject::proxy_user(self.config);
-        if let Some(container) = ranking::container_of_user(self.pod, user) {
+        let redirected = asked != Some(Redirection::None);
+        if let Some(container) = ranking::container_of_user(self.pod, user).filter(|_| redirected) {
             return decision.deny(DenyReason::UserClash {
                 container: container.to_owned(),
                 user,
@@ -93,43 +96,57 @@ impl Choice<'_> {
         let starved = ranking::starved(self.pod, self.config, user);
         let ranking = ranking::rank(asked, self.inputs.facts.coverage, &starved);
         let mut attempts = Vec::new();
-        let mut second_best = None;
+        let (mut second_best, mut taken) = (None, None);
         for candidate in ranking.candidates {
-            let judged = match self.judge(candidate.clone(), &admission, &before) {
-                Ok(judged) => judged,
-                Err(error) => {
-                    decision.trace.push(format!("{}: {error}", candidate.redirection));
-                    attempts.push(format!("{}: {error}", candidate.redirection));
-                    continue;
+            let redirection = candidate.redirection;
+            let judged = self.judge(candidate, &admission, &before);
+            let said = judged
+                .as_ref()
+                .map_or_else(ToString::to_string, |judged| say(&judged.opinion.verdict).to_owned());
+            let attempt = format!("{redirection}: {said}");
+            decision.trace.push(attempt.clone());
+            match judged {
+                Ok(judged) if judged.opinion.verdict == Verdict::Allowed || judged.opinion.verdict == before => {
+                    return self.inject(decision, judged, metadata, &starved);
                 }
-            };
-            decision
-                .trace
-                .push(format!("{}: {}", candidate.redirection, say(&judged.opinion.verdict)));
-            match &judged.opinion.verdict {
-                Verdict::Allowed => return self.inject(decision, judged, metadata, &starved),
-                verdict if *verdict == before => return self.inject(decision, judged, metadata, &starved),
-                Verdict::Denied { message } => {
-                    attempts.push(format!("{}: {message}", candidate.redirection));
-                    decision.policies.push(judged.opinion.clone());
+                Ok(judged) => {
+                    let denied = matches!(judged.opinion.verdict, Verdict::Denied { .. });
+                    if denied {
+                        attempts.push(attempt);
+                        decision.policies.push(judged.opinion.clone());
+                    }
                     // What refuses the pod as it came is for the API server to say.
-                    if before != Verdict::Allowed {
+                    if !denied || before != Verdict::Allowed {
                         second_best.get_or_insert(judged);
                     }
                 }
-                Verdict::Unknown { .. } => second_best = second_best.or(Some(judged)),
+                Err(error) => {
+                    attempts.push(attempt);
+                    if matches!(error, ShapeError::NameTaken { .. }) {
+                        taken.get_or_insert(said);
+                    }
+                }
             }
         }
-        if let Some(judged) = second_best {
-            decision.policies.clear();
+        if let Some(mut judged) = second_best {
+            if before != Verdict::Allowed {
+                judged.candidate.reason = InjectReason::RefusedAnyway;
+                for attempt in attempts.iter().chain(&ranking.impossible) {
+                    decision.warn(Caution::NoRedirectionEither, attempt.clone());
+                }
+            }
             return self.inject(decision, judged, metadata, &starved);
         }
+        if let Some(error) = taken {
+            return decision.deny(DenyReason::NameTaken(error));
+        }
         attempts.extend(ranking.impossible);
-        self.refuse(decision, attempts, &admission)
+        let obstacle = (!decision.policies.is_empty()).then(|| self.obstacle(&admission));
+        self.refuse(decision, Refusal::new(attempts, obstacle, asked), &admission)
     }
 
     /// Writes down what Pod Security asks for, and its verdict on the pod as it came.
-    fn facts(&self, decision: &mut Decision) -> Facts<'_> {
+    fn standing(&self, decision: &mut Decision) -> Standing<'_> {
         let facts = &self.inputs.facts;
         let admission = admission(self.inputs);
         let review = admission.review(self.pod);
@@ -147,26 +164,36 @@ impl Choice<'_> {
             ),
             None => format!("pod-security enforces {}", review.policy),
         });
-        trace.extend(review.label_errors.iter().map(|error| format!("pod-security: {error}")));
-        if let Some(warning) = &review.warning {
-            trace.push(format!("pod-security warns of the pod as it came: {warning}"));
-        }
         if let Verdict::Denied { message } = &review.verdict {
             trace.push(format!("pod-security refuses the pod as it came: {message}"));
         }
         trace.push(facts.coverage.to_string());
+        for error in review.label_errors {
+            decision.warn(Caution::InvalidNamespaceLabel, error.to_string());
+        }
         let before = review.verdict;
-        Facts { admission, before }
+        Standing { admission, before }
     }
 
-    fn shape(&self, redirection: Redirection, with_debug: bool) -> Result<Shape, ShapeError> {
-        Shape::new(self.installation, self.config, self.pod, redirection, with_debug)
+    fn shape(&self, redirection: Redirection, with_debug: bool) -> Result<Shape<'a>, ShapeError> {
+        let shape = Shape::new(self.installation, self.config, self.pod, redirection, with_debug)?;
+        shape.check_names(self.pod)?;
+        Ok(shape)
+    }
+
+    fn has_debug_container(&self) -> bool {
+        self.pod.all_containers().any(|it| container_name(it) == inject::DEBUG)
     }
 
     /// Judges one candidate, without the debug container where only that is refused.
-    fn judge(&self, candidate: Candidate, admission: &Admission<'_>, before: &Verdict) -> Result<Judged, ShapeError> {
-        let debug = self.config.debug;
-        let review = |shape: &Shape| {
+    fn judge(
+        &self,
+        candidate: Candidate,
+        admission: &Admission<'_>,
+        before: &Verdict,
+    ) -> Result<Judged<'a>, ShapeError> {
+        let debug = self.config.debug && !self.has_debug_container();
+        let review = |shape: &Shape<'_>| {
             opinion(
                 admission.review(&self.pod.with(&shape.additions())),
                 Some(shape.redirection),
@@ -191,7 +218,7 @@ impl Choice<'_> {
         })
     }
 
-    fn inject(&self, mut decision: Decision, judged: Judged, metadata: Metadata, starved: &[&str]) -> Decision {
+    fn inject(&self, mut decision: Decision, judged: Judged<'_>, metadata: Metadata, starved: &[&str]) -> Decision {
         let Judged {
             candidate:
                 Candidate {
@@ -205,80 +232,73 @@ impl Choice<'_> {
         } = judged;
         if without_debug {
             let text = format!("{} is not added: pod-security refuses it", inject::DEBUG);
-            decision.warn("debug_container_refused", text);
+            decision.warn(Caution::DebugContainerRefused, text);
         }
         if redirection == Redirection::Cni {
-            if *self.inputs.facts.coverage == Coverage::NoNodes {
-                decision.warn("no_node_for_pod", self.inputs.facts.coverage.to_string());
-            }
-            if !starved.is_empty() {
-                let text = format!(
-                    "init containers have no network until the proxy runs: {}",
-                    starved.join(", ")
-                );
-                decision.warn("init_containers_without_network", text);
-            }
-            if let Some((key, value)) = node_selector {
-                decision.warn(
-                    "held_to_cni_nodes",
-                    format!("the pod gets the node selector {key}={value}"),
-                );
-            }
+            self.warn_of_cni(&mut decision, starved, node_selector);
         }
         if redirection == Redirection::None && self.inputs.facts.foreign_plugin {
             let text = "linkerd-cni sets rules whatever linkerd.io/setup-iptables says; outrigger-cni obeys it";
-            decision.warn("plugin_ignores_annotation", text.to_owned());
+            decision.warn(Caution::PluginIgnoresAnnotation, text.to_owned());
         }
         let wait = self.config.values.proxy.wait_before_exit_seconds;
         if shape.native && wait != 0 {
             decision.warn(
-                "no_effect",
+                Caution::NoEffect,
                 format!("proxy-wait-before-exit-seconds={wait}: a native sidecar stops last anyway"),
             );
         }
         decision.trace.push(format!("chosen: {redirection}, as {reason}"));
         decision.policies.clear();
         decision.policies.push(opinion);
-        decision.patch = shape.into_patch(metadata.with_redirection(redirection), self.inputs.pod, "");
+        decision.patch = shape.into_patch(&metadata.with_redirection(redirection), self.inputs.pod, "");
         decision.outcome = Outcome::Inject { redirection, reason };
         decision
     }
 
-    fn refuse(&self, mut decision: Decision, attempts: Vec<String>, admission: &Admission<'_>) -> Decision {
-        let reason = DenyReason::NoRedirection {
-            attempts,
-            ways_out: self.ways_out(admission),
-        };
-        if self.config.values.outrigger.on_refused == OnRefused::Deny {
-            return decision.deny(reason);
+    fn warn_of_cni(&self, decision: &mut Decision, starved: &[&str], node_selector: Option<(String, String)>) {
+        let coverage = self.inputs.facts.coverage;
+        match coverage {
+            Coverage::NoNodes => decision.warn(Caution::NoNodeForPod, coverage.to_string()),
+            Coverage::Unknown { .. } => decision.warn(Caution::CniCoverageUnknown, coverage.to_string()),
+            Coverage::Declared | Coverage::All { .. } | Coverage::Some { .. } | Coverage::None => {}
         }
-        decision.warn("not_meshed", reason.to_string());
+        if !starved.is_empty() {
+            let names = starved.join(", ");
+            let text = format!("init containers have no network until the proxy runs: {names}");
+            decision.warn(Caution::InitContainersWithoutNetwork, text);
+        }
+        if let Some((key, value)) = node_selector {
+            let text = format!("the pod gets the node selector {key}={value}");
+            decision.warn(Caution::HeldToCniNodes, text);
+        }
+    }
+
+    fn refuse(&self, mut decision: Decision, refusal: Refusal, admission: &Admission<'_>) -> Decision {
+        if self.config.values.outrigger.on_refused == OnRefused::Deny {
+            return decision.deny(DenyReason::NoRedirection(refusal));
+        }
+        for text in refusal.attempts.into_iter().chain(refusal.obstacle) {
+            decision.warn(Caution::NotMeshed, text);
+        }
+        decision.policies.push(opinion(admission.review(self.pod), None));
         let default = &self.installation.values.proxy.opaque_ports;
         let namespace = self.inputs.namespace.annotations;
         decision.patch = opaque_ports::patch(Kind::Pod, self.inputs.pod, namespace, default);
         decision.skip(vec![SkipReason::NoRedirectionAdmitted])
     }
 
-    /// What somebody could do, and which label stands in the way.
-    fn ways_out(&self, admission: &Admission<'_>) -> String {
+    /// The setting that Pod Security goes by.
+    fn obstacle(&self, admission: &Admission<'_>) -> String {
         const ENFORCE: &str = "pod-security.kubernetes.io/enforce";
         let name = self.inputs.namespace.name;
-        let label = self
-            .inputs
-            .namespace
-            .labels
-            .and_then(|labels| labels.get(ENFORCE))
-            .and_then(|it| it.as_str());
-        let label = match label {
+        let labels = self.inputs.namespace.labels;
+        match labels.and_then(|labels| labels.get(ENFORCE)?.as_str()) {
             Some(level) => format!("namespace {name} has {ENFORCE}={level}"),
             None => format!(
                 "the cluster's default for namespace {name} is {}",
                 admission.policies().enforce
             ),
-        };
-        format!(
-            "{label}; either put the CNI plugin on the nodes (outrigger-cni or linkerd-cni), or set {ENFORCE}=privileged, \
-             or leave the pod out with linkerd.io/inject: disabled"
-        )
+        }
     }
 }

@@ -43,7 +43,7 @@ pub enum Coverage {
 impl fmt::Display for Coverage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Declared => f.write_str("the configuration says that every node has the CNI plugin (cniEnabled)"),
+            Self::Declared => f.write_str("the configuration says that every node has the CNI plugin"),
             Self::All { nodes } => write!(
                 f,
                 "the CNI plugin is meant for all {nodes} nodes that the pod can land on"

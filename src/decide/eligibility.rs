@@ -127,11 +127,11 @@ pub struct Eligibility {
 pub fn judge(
     pod: &Pod<'_>,
     namespace: &Namespace<'_>,
-    installation: Option<&Installation>,
+    installation: &Installation,
     trace: &mut Vec<String>,
 ) -> Eligibility {
     let (asked, annotated_at) = asked_for(pod, namespace, trace);
-    let projection = installation.is_none_or(|it| it.values.identity.service_account_token_projection);
+    let projection = installation.values.identity.service_account_token_projection;
     let critical = text(pod.spec(), "priorityClassName") == Some("system-node-critical");
     let control_plane = [CONTROL_PLANE_COMPONENT, CNI_RESOURCE]
         .into_iter()
@@ -156,12 +156,6 @@ pub fn judge(
         .filter_map(|(applies, reason)| applies.then_some(reason))
         .collect();
     Eligibility { reasons, annotated_at }
-}
-
-/// Whether the pod's `linkerd-proxy` lacks an image: it would block injection and never run.
-pub fn proxy_without_image(pod: &Pod<'_>) -> bool {
-    let mut containers = pod.init_containers().iter().chain(pod.containers());
-    containers.any(|container| container_name(container) == PROXY && lacks_image(container))
 }
 
 fn lacks_image(container: &Value) -> bool {

@@ -1,11 +1,12 @@
 //! The decision as a value: outcome, verdicts, warnings, trace and patch.
 
+use super::caution::{Caution, Warning};
 use super::eligibility::{AnnotatedAt, SkipReason};
 use super::reason::{DenyReason, InjectReason};
+use super::refusal::Refusal;
 use crate::inject::Redirection;
-use crate::inject::patch::Operation;
+use crate::inject::patch::Patch;
 use crate::policy::Verdict;
-use std::fmt;
 
 /// What becomes of the pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,21 +37,10 @@ pub struct Opinion {
     pub candidate: Option<Redirection>,
     /// The verdict.
     pub verdict: Verdict,
-}
-
-/// Something that its author should know, though the pod is not refused for it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Warning {
-    /// A stable word.
-    pub code: &'static str,
-    /// What and where.
-    pub text: String,
-}
-
-impl fmt::Display for Warning {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.code, self.text)
-    }
+    /// What the API server will say to the pod's creator beside the verdict.
+    pub warning: Option<String>,
+    /// What the API server will write into its audit log.
+    pub audit: Option<String>,
 }
 
 /// A decision with everything that led to it.
@@ -67,7 +57,7 @@ pub struct Decision {
     /// Every fact that was looked at, in order.
     pub trace: Vec<String>,
     /// The patch of the pod; empty where nothing is to be changed.
-    pub patch: Vec<Operation>,
+    pub patch: Patch,
 }
 
 impl Default for Decision {
@@ -78,7 +68,7 @@ impl Default for Decision {
             policies: Vec::new(),
             warnings: Vec::new(),
             trace: Vec::with_capacity(16),
-            patch: Vec::new(),
+            patch: Patch::default(),
         }
     }
 }
@@ -119,14 +109,22 @@ impl Decision {
         }
     }
 
+    /// The opinion on what becomes of the pod, or the last that refused it: candidates are judged in order, and the one
+    /// that is taken stands alone.
+    pub fn decided_by(&self) -> Option<&Opinion> {
+        self.policies.last()
+    }
+
     /// Whether a policy refuses the pod that results, whoever is to blame.
     pub fn would_be_refused(&self) -> bool {
         let denied = |opinion: &Opinion| matches!(opinion.verdict, Verdict::Denied { .. });
-        matches!(self.outcome, Outcome::Deny(_)) || self.policies.last().is_some_and(denied)
+        matches!(self.outcome, Outcome::Deny(_)) || self.decided_by().is_some_and(denied)
     }
 
-    pub(super) fn warn(&mut self, code: &'static str, text: String) {
-        self.warnings.push(Warning { code, text });
+    pub(super) fn warn(&mut self, caution: Caution, text: String) {
+        let warning = Warning { caution, text };
+        self.trace.push(format!("warning {warning}"));
+        self.warnings.push(warning);
     }
 
     pub(super) fn skip(mut self, reasons: Vec<SkipReason>) -> Self {
@@ -136,8 +134,15 @@ impl Decision {
     }
 
     pub(super) fn deny(mut self, reason: DenyReason) -> Self {
-        self.patch.clear();
-        self.trace.push(format!("denied: {reason}"));
+        self.patch = Patch::default();
+        // The attempts of a refusal stand in the trace already.
+        let refused = matches!(reason, DenyReason::NoRedirection(_));
+        let gist = if refused {
+            Refusal::GIST.to_owned()
+        } else {
+            reason.to_string()
+        };
+        self.trace.push(format!("denied: {gist}"));
         self.outcome = Outcome::Deny(reason);
         self
     }

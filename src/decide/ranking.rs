@@ -2,7 +2,7 @@
 
 use super::{Coverage, InjectReason};
 use crate::config::Config;
-use crate::inject::Redirection;
+use crate::inject::{PROXY, Redirection};
 use crate::pod::{Pod, container_name, integer, object, text};
 use serde_json::Value;
 
@@ -69,42 +69,42 @@ pub(super) fn rank(asked: Option<Redirection>, coverage: &Coverage, starved: &[&
                 .impossible
                 .push(format!("cni: {coverage}, and no label tells such nodes apart"));
         }
-        Coverage::None | Coverage::Unknown { .. } => ranking.impossible.push(format!("cni: {coverage}")),
+        // What is not known speaks against a candidate only where another is admitted; the validator keeps a pod from
+        // running without rules.
+        Coverage::Unknown { .. } => ranking.add(Redirection::Cni, reason(InjectReason::CniCoverageUnknown)),
+        Coverage::None => ranking.impossible.push(format!("cni: {coverage}")),
         Coverage::Declared | Coverage::All { .. } | Coverage::NoNodes => {}
     }
     ranking
 }
 
-/// The application's init containers that would have no network with the CNI plugin: a classic sidecar starts after
-/// them, while the rules are there before. Those that run as the proxy's user are exempt from the rules; native
-/// sidecars that are there already start before the others, but not before ours.
+/// The application's init containers that would have no network with the CNI plugin: they run before a classic sidecar
+/// does, and after the rules are there. Those that run as the proxy's user are exempt from the rules.
 pub(super) fn starved<'a>(pod: &Pod<'a>, config: &Config, user: i64) -> Vec<&'a str> {
     if config.values.proxy.native_sidecar {
         return Vec::new();
     }
-    let exempt = |container: &Value| {
-        let own = object(container, "securityContext").and_then(|context| integer(context, "runAsUser"));
-        own.or_else(|| pod.security_context().and_then(|context| integer(context, "runAsUser"))) == Some(user)
-    };
-    let mut names: Vec<_> = pod
+    let starved = pod
         .init_containers()
         .iter()
-        .filter(|it| !exempt(it))
-        .map(|container| container_name(container))
-        .collect();
+        .filter(|container| user_of(pod, container) != Some(user));
+    let mut names: Vec<_> = starved.map(|container| container_name(container)).collect();
     names.dedup();
     names
 }
 
-/// The first application container that runs as `user`.
+/// The first container of the application that runs as `user` beside the proxy: its native sidecars count, its other init
+/// containers are gone by then.
 pub(crate) fn container_of_user<'a>(pod: &Pod<'a>, user: i64) -> Option<&'a str> {
-    let of_pod = pod.security_context().and_then(|context| integer(context, "runAsUser"));
-    let runs_as = |container: &Value| {
-        let own = object(container, "securityContext").and_then(|context| integer(context, "runAsUser"));
-        own.or(of_pod) == Some(user)
-    };
-    pod.containers()
-        .iter()
-        .find(|container| runs_as(container))
-        .and_then(|container| text(container, "name"))
+    let stays = |container: &&&Value| text(container, "restartPolicy") == Some("Always");
+    let mut beside = pod.init_containers().iter().filter(stays).chain(pod.containers());
+    beside
+        .find(|container| container_name(container) != PROXY && user_of(pod, container) == Some(user))
+        .map(|container| container_name(container))
+}
+
+/// The user that a container asks for, itself or through its pod.
+fn user_of(pod: &Pod<'_>, container: &Value) -> Option<i64> {
+    let own = object(container, "securityContext").and_then(|context| integer(context, "runAsUser"));
+    own.or_else(|| integer(pod.security_context()?, "runAsUser"))
 }

@@ -1,6 +1,8 @@
 //! Why a pod is injected the way it is, and why it is denied. Why it is left alone: `eligibility`.
 
+use super::Refusal;
 use crate::inject::Redirection;
+use crate::pod::structure::Malformed;
 use std::fmt;
 
 /// Why a redirection was chosen.
@@ -16,6 +18,10 @@ pub enum InjectReason {
     CniOnSomeNodes,
     /// The CNI plugin is there, though the application's init containers will have no network.
     CniDespiteInitContainers,
+    /// The API server refuses the pod as it came, and will say so.
+    RefusedAnyway,
+    /// `linkerd-init` is refused, and nobody can tell where the CNI plugin is.
+    CniCoverageUnknown,
 }
 
 impl InjectReason {
@@ -28,6 +34,8 @@ impl InjectReason {
             Self::InitContainerAdmitted => "init_container_admitted",
             Self::CniOnSomeNodes => "cni_on_some_nodes",
             Self::CniDespiteInitContainers => "cni_despite_init_containers",
+            Self::RefusedAnyway => "refused_anyway",
+            Self::CniCoverageUnknown => "cni_coverage_unknown",
         }
     }
 }
@@ -46,6 +54,10 @@ impl fmt::Display for InjectReason {
             Self::CniDespiteInitContainers => {
                 "the policies in force refuse linkerd-init; the CNI plugin redirects traffic before the proxy runs"
             }
+            Self::RefusedAnyway => "the policies in force refuse the pod as it came, whatever is injected",
+            Self::CniCoverageUnknown => {
+                "the policies in force refuse linkerd-init; where the CNI plugin is cannot be known"
+            }
         })
     }
 }
@@ -54,13 +66,8 @@ impl fmt::Display for InjectReason {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DenyReason {
     /// Every redirection would get the pod refused, or cannot be had.
-    #[error("no way to redirect the pod's traffic is left: {}; {ways_out}", attempts.join("; "))]
-    NoRedirection {
-        /// Each redirection with what stands against it.
-        attempts: Vec<String>,
-        /// What somebody could do.
-        ways_out: String,
-    },
+    #[error("{0}")]
+    NoRedirection(Refusal),
     /// `linkerd.io/setup-iptables` says something unknown.
     #[error("linkerd.io/setup-iptables: {0:?} is not one of true, false, init-container, cni")]
     UnknownRedirection(String),
@@ -81,10 +88,14 @@ pub enum DenyReason {
     #[error("{0}")]
     Configuration(String),
     /// The pod has a `linkerd-proxy` that cannot run.
-    #[error(
-        "the pod has a container named linkerd-proxy without an image, which cannot run: remove it, or uninject the manifest"
-    )]
-    BrokenProxy,
+    #[error("the pod's container linkerd-proxy {0}, and cannot run: remove it, or uninject the manifest")]
+    BrokenProxy(String),
+    /// A container or a volume has a name that injection needs.
+    #[error("{0}")]
+    NameTaken(String),
+    /// A field has not the type that the API gives it, so that it can neither be read nor be added to.
+    #[error("{0}")]
+    Malformed(Malformed),
     /// The containers cannot be made from the configuration.
     #[error("{0}")]
     Shape(String),
@@ -94,12 +105,14 @@ impl DenyReason {
     /// A stable snake-case word.
     pub fn code(&self) -> &'static str {
         match self {
-            Self::NoRedirection { .. } => "no_redirection_admitted",
+            Self::NoRedirection(_) => "no_redirection_admitted",
             Self::UnknownRedirection(_) => "unknown_redirection",
             Self::Value(_) => "invalid_value",
             Self::UserClash { .. } => "proxy_user_clash",
             Self::Configuration(_) => "invalid_configuration",
-            Self::BrokenProxy => "broken_proxy",
+            Self::BrokenProxy(_) => "broken_proxy",
+            Self::NameTaken(_) => "name_taken",
+            Self::Malformed(_) => "malformed_pod",
             Self::Shape(_) => "invalid_proxy_configuration",
         }
     }

@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 
-/// The fields of a container that injection sets, in the API's spelling.
+/// The fields of a container that injection sets, in the API's spelling; the environment apart.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Container<'a> {
@@ -15,8 +15,6 @@ pub(super) struct Container<'a> {
     pub(super) command: Vec<&'static str>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) args: Vec<Cow<'a, str>>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) env: Vec<EnvVar<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) ports: Vec<ContainerPort>,
     #[serde(skip_serializing_if = "Option::is_none")]

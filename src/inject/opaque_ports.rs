@@ -1,21 +1,21 @@
 //! The patch of objects that get no proxy: the list of their opaque ports, which the control plane reads.
 
-use super::{Metadata, metadata_patch, patch::Operation};
+use super::{Metadata, metadata_patch, patch::Patch};
 use crate::config::annotation::OPAQUE_PORTS;
 use crate::config::opaque_ports;
-use crate::pod::Pod;
 use crate::pod::workload::Kind;
+use crate::pod::{Pod, structure};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// The patch for `object`, a pod or a service; empty where there is nothing to say.
+/// The patch for `object`, a pod or a service; empty where there is nothing to say, or where the metadata is none.
 ///
 /// An annotation of the object's own wins, then the namespace's as it stands, then those of the object's ports that the
 /// `default` list names.
-pub fn patch(kind: Kind, object: &Value, namespace: Option<&Map<String, Value>>, default: &str) -> Vec<Operation> {
+pub fn patch(kind: Kind, object: &Value, namespace: Option<&Map<String, Value>>, default: &str) -> Patch {
     let pod = Pod::new(object);
-    if pod.annotation(OPAQUE_PORTS).is_some() {
-        return Vec::new();
+    if pod.annotation(OPAQUE_PORTS).is_some() || structure::of_metadata(object).is_err() {
+        return Patch::default();
     }
     let inherited = namespace
         .and_then(|annotations| annotations.get(OPAQUE_PORTS))
@@ -26,15 +26,12 @@ pub fn patch(kind: Kind, object: &Value, namespace: Option<&Map<String, Value>>,
         (None, _) => opaque_ports::of_pod(default, &pod),
     };
     if ports.is_empty() {
-        return Vec::new();
+        return Patch::default();
     }
     let annotations = BTreeMap::from([(OPAQUE_PORTS.to_owned(), ports)]);
-    metadata_patch(
-        Metadata {
-            annotations,
-            labels: BTreeMap::new(),
-        },
-        object,
-        "",
-    )
+    let metadata = Metadata {
+        annotations,
+        labels: BTreeMap::new(),
+    };
+    metadata_patch(&metadata, object, "")
 }

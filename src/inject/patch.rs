@@ -1,72 +1,136 @@
-//! JSON patches (RFC 6902), built directly.
+//! JSON patches (RFC 6902), written as JSON while they are built: nothing holds the added values in between.
 
-use serde::Serialize;
-use serde_json::{Value, json};
+use serde::ser::Error;
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// One operation of a patch. Injection only ever adds; adding a member that is there replaces it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(tag = "op", rename_all = "lowercase")]
-pub enum Operation {
-    /// Adds `value` at `path`.
-    Add {
-        /// A JSON pointer (RFC 6901).
-        path: String,
-        /// What is added.
-        value: Value,
-    },
+/// A patch. Injection only ever adds; adding a member that is there replaces it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Patch {
+    /// The list of operations; nothing at all where there is none.
+    json: Vec<u8>,
 }
 
-impl Operation {
-    /// Adds `value` at `path`.
-    pub fn add(path: impl Into<String>, value: impl Into<Value>) -> Self {
-        Self::Add {
-            path: path.into(),
-            value: value.into(),
+/// Bytes of a patch that injects the proxy with the chart's values, rounded up.
+const USUAL_SIZE: usize = 12 << 10;
+
+impl Patch {
+    /// A patch without operations, with room for an injection.
+    pub(super) fn roomy() -> Self {
+        Self {
+            json: Vec::with_capacity(USUAL_SIZE),
         }
     }
+
+    /// Adds `value` at `path`, a JSON pointer (RFC 6901).
+    pub fn add(&mut self, path: &str, value: &(impl Serialize + ?Sized)) {
+        let separator = if self.json.pop().is_some() { b',' } else { b'[' };
+        let end = self.json.len();
+        self.json.push(separator);
+        let operation = Operation { op: "add", path, value };
+        // Only a value that has no JSON form fails, such as a map with lists for keys: there is none in this room.
+        if serde_json::to_writer(&mut self.json, &operation).is_err() {
+            self.json.truncate(end);
+        }
+        if !self.json.is_empty() {
+            self.json.push(b']');
+        }
+    }
+
+    /// Adds `entries` to the map `name` of `parent`, which stands at `path`, making the map where it is missing.
+    pub(super) fn add_entries(
+        &mut self,
+        path: &str,
+        (name, parent): (&str, Option<&Value>),
+        entries: &BTreeMap<String, String>,
+    ) {
+        if entries.is_empty() {
+            return;
+        }
+        let present = parent.and_then(|parent| parent.get(name)).is_some_and(Value::is_object);
+        if !present {
+            self.add(&format!("{path}/{name}"), &Map::new());
+        }
+        let mut place = [path, "/", name, "/"].concat();
+        let map = place.len();
+        for (key, value) in entries {
+            place.truncate(map);
+            place.push_str(&escape(key));
+            self.add(&place, value);
+        }
+    }
+
+    /// Whether the patch changes nothing.
+    pub fn is_empty(&self) -> bool {
+        self.json.is_empty()
+    }
+
+    /// The patch as JSON text; empty, unlike [`Patch::as_json`], where the patch is.
+    pub fn into_json(self) -> Vec<u8> {
+        self.json
+    }
+
+    /// The patch as JSON text.
+    pub fn as_json(&self) -> &[u8] {
+        if self.is_empty() { b"[]" } else { &self.json }
+    }
+}
+
+impl Serialize for Patch {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let operations: Value = serde_json::from_slice(self.as_json()).map_err(S::Error::custom)?;
+        operations.serialize(serializer)
+    }
+}
+
+#[derive(Serialize)]
+struct Operation<'a, T: ?Sized> {
+    op: &'static str,
+    path: &'a str,
+    value: &'a T,
 }
 
 /// `key` as one reference token of a JSON pointer.
-pub fn escape(key: &str) -> String {
-    key.replace('~', "~0").replace('/', "~1")
-}
-
-/// Adds `entries` to the map `name` of `metadata`, which stands at `path`, making the map where it is missing.
-pub(super) fn add_entries(
-    patch: &mut Vec<Operation>,
-    path: &str,
-    (name, metadata): (&str, Option<&Value>),
-    entries: BTreeMap<String, String>,
-) {
-    if entries.is_empty() {
-        return;
+pub fn escape(key: &str) -> Cow<'_, str> {
+    match key.contains(['~', '/']) {
+        true => key.replace('~', "~0").replace('/', "~1").into(),
+        false => key.into(),
     }
-    let present = metadata
-        .and_then(|metadata| metadata.get(name))
-        .is_some_and(Value::is_object);
-    if !present {
-        patch.push(Operation::add(format!("{path}/{name}"), json!({})));
-    }
-    patch.extend(
-        entries
-            .into_iter()
-            .map(|(key, value)| Operation::add(format!("{path}/{name}/{}", escape(&key)), value)),
-    );
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn keys_are_escaped_in_paths() {
         assert_eq!(escape("linkerd.io/a~b"), "linkerd.io~1a~0b");
+        assert_eq!(escape("app"), "app");
     }
 
     #[test]
     fn operations_are_written_as_rfc_6902_has_them() {
-        let operation = serde_json::to_value(Operation::add("/a", 1)).unwrap();
-        assert_eq!(operation, json!({"op": "add", "path": "/a", "value": 1}));
+        let mut patch = Patch::default();
+        assert!(patch.is_empty());
+        assert_eq!(patch.as_json(), b"[]");
+        patch.add("/a", &1);
+        patch.add("/\"b", "\n");
+        let expected = json!([{"op": "add", "path": "/a", "value": 1}, {"op": "add", "path": "/\"b", "value": "\n"}]);
+        assert_eq!(json!(patch), expected);
+        assert_eq!(serde_json::from_slice::<Value>(patch.as_json()).unwrap(), expected);
+    }
+
+    #[test]
+    fn what_has_no_json_form_leaves_no_trace() {
+        let odd = BTreeMap::from([(vec![1], 1)]);
+        let mut patch = Patch::default();
+        patch.add("/b", &odd);
+        assert!(patch.is_empty());
+        patch.add("/a", &1);
+        patch.add("/b", &odd);
+        assert_eq!(json!(patch), json!([{"op": "add", "path": "/a", "value": 1}]));
     }
 }

@@ -1,7 +1,7 @@
 //! The container `linkerd-proxy`.
 
 use super::container::{Amounts, Container, ContainerPort, Exec, HttpGet, Lifecycle, Probe, Resources, VolumeMount};
-use super::env::{self, Source};
+use super::env::Source;
 use super::{PROXY, volumes};
 use crate::config::Config;
 use crate::config::annotation::Origin;
@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 /// How long a classic sidecar holds the application back.
 const AWAIT_TIMEOUT: &str = "--timeout=2m";
 
-/// The proxy for one pod.
+/// The proxy for one pod, without its environment.
 pub(super) fn container<'a>(source: &Source<'a>) -> Container<'a> {
     let values = &source.config.values;
     let native = values.proxy.native_sidecar;
@@ -20,7 +20,6 @@ pub(super) fn container<'a>(source: &Source<'a>) -> Container<'a> {
         name: PROXY,
         image: image(values),
         image_pull_policy: pull_policy(values),
-        env: env::variables(source),
         ports: vec![
             ContainerPort {
                 container_port: values.proxy.ports.inbound,

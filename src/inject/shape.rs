@@ -1,15 +1,17 @@
 //! Everything that injection adds to one pod with one redirection.
 
-use super::env::Source;
-use super::patch::{Operation, add_entries};
+use super::container::EnvVar;
+use super::env::{self, Source};
+use super::patch::Patch;
 use super::{Metadata, PROXY_INIT, Redirection, debug, proxy, proxy_init, validator, volumes};
 use crate::config::{Config, Installation};
-use crate::pod::{Additions, Pod};
-use serde_json::{Value, json};
+use crate::pod::{Additions, Pod, container_name};
+use serde::Serialize;
+use serde_json::{Map, Value};
 
 /// What injection adds with one redirection.
 #[derive(Clone, Debug)]
-pub struct Shape {
+pub struct Shape<'a> {
     /// How traffic reaches the proxy.
     pub redirection: Redirection,
     /// Whether the proxy is an init container that restarts.
@@ -18,7 +20,9 @@ pub struct Shape {
     pub node_selector: Option<(String, String)>,
     first: bool,
     init: Option<Value>,
+    /// The proxy without its environment, which no policy reads: that is written for the shape that is chosen alone.
     proxy: Value,
+    source: Source<'a>,
     debug: Option<Value>,
     volumes: Vec<Value>,
 }
@@ -39,15 +43,23 @@ pub enum ShapeError {
     /// Tracing lacks a setting.
     #[error("{0} must be set if proxy tracing is enabled")]
     Tracing(&'static str),
+    /// The pod has a container or a volume of a name that injection adds; the API server takes each name once.
+    #[error("the pod has a {what} named {name}, which injection adds: rename it, or uninject the manifest")]
+    NameTaken {
+        /// `container` or `volume`.
+        what: &'static str,
+        /// Its name.
+        name: String,
+    },
 }
 
-impl Shape {
+impl<'a> Shape<'a> {
     /// The shape of `pod` with `redirection`; with the debug container where `with_debug`. The caller has [`check`]ed
     /// the configuration.
     pub fn new(
-        installation: &Installation,
-        config: &Config,
-        pod: &Pod<'_>,
+        installation: &'a Installation,
+        config: &'a Config,
+        pod: &'a Pod<'a>,
         redirection: Redirection,
         with_debug: bool,
     ) -> Result<Self, ShapeError> {
@@ -57,21 +69,38 @@ impl Shape {
             Redirection::Cni => Some(validator::container(values).into_value()),
             Redirection::None => None,
         };
+        let source = Source {
+            installation,
+            config,
+            pod,
+        };
         Ok(Self {
             redirection,
             native: values.proxy.native_sidecar,
             node_selector: None,
             first: values.proxy.r#await,
             init,
-            proxy: proxy::container(&Source {
-                installation,
-                config,
-                pod,
-            })
-            .into_value(),
+            proxy: proxy::container(&source).into_value(),
+            source,
             debug: with_debug.then(|| debug::container(values).into_value()),
             volumes: volumes::volumes(values, redirection),
         })
+    }
+
+    /// Checks that the names of the additions are free in `pod`.
+    pub fn check_names(&self, pod: &Pod<'_>) -> Result<(), ShapeError> {
+        let containers: Vec<_> = pod.all_containers().map(container_name).collect();
+        let volumes: Vec<_> = pod.volumes().iter().map(|volume| container_name(volume)).collect();
+        let own = self.init.iter().chain([&self.proxy]).chain(&self.debug);
+        let own = own.map(|container| ("container", container, &containers));
+        let mut all = own.chain(self.volumes.iter().map(|volume| ("volume", volume, &volumes)));
+        match all.find(|(_, added, taken)| taken.contains(&container_name(added))) {
+            Some((what, added, _)) => Err(ShapeError::NameTaken {
+                what,
+                name: container_name(added).to_owned(),
+            }),
+            None => Ok(()),
+        }
     }
 
     /// The additions as a view, to judge the candidate that they make.
@@ -98,43 +127,49 @@ impl Shape {
     /// The patch that gives `object`, whose pod template stands at `prefix`, this shape and `metadata`.
     ///
     /// `template` is the pod or pod template itself.
-    pub fn into_patch(self, metadata: Metadata, template: &Value, prefix: &str) -> Vec<Operation> {
-        let mut patch = metadata_patch(metadata, template, prefix);
-        let spec = template.get("spec");
+    pub fn into_patch(self, metadata: &Metadata, template: &Value, prefix: &str) -> Patch {
+        let mut patch = Patch::roomy();
+        add_metadata(&mut patch, metadata, template, prefix);
+        let spec = template.get("spec").filter(|spec| spec.is_object());
+        if spec.is_none() {
+            patch.add(&format!("{prefix}/spec"), &Map::new());
+        }
         let lacks = |list: &str| !spec.and_then(|spec| spec.get(list)).is_some_and(Value::is_array);
         for list in ["volumes", "initContainers"] {
             if lacks(list) && (list == "volumes" || self.init.is_some() || self.native) {
-                patch.push(Operation::add(format!("{prefix}/spec/{list}"), json!([])));
+                patch.add(&format!("{prefix}/spec/{list}"), &[(); 0]);
             }
         }
-        let (volume, init_container) = (
-            format!("{prefix}/spec/volumes/-"),
-            format!("{prefix}/spec/initContainers"),
-        );
-        let mut volumes = self.volumes.into_iter();
-        if self.redirection == Redirection::InitContainer {
-            patch.extend(volumes.next().map(|lock| Operation::add(volume.clone(), lock)));
+        let volume = format!("{prefix}/spec/volumes/-");
+        let init_containers = format!("{prefix}/spec/initContainers");
+        let lock = usize::from(self.redirection == Redirection::InitContainer);
+        let (lock, others) = self.volumes.split_at(lock.min(self.volumes.len()));
+        for lock in lock {
+            patch.add(&volume, lock);
         }
-        let inits = usize::from(self.init.is_some());
-        let position = if self.native { "0" } else { "-" };
-        patch.extend(
-            self.init
-                .map(|init| Operation::add(format!("{init_container}/{position}"), init)),
-        );
-        patch.extend(
-            self.debug
-                .map(|debug| Operation::add(format!("{prefix}/spec/containers/-"), debug)),
-        );
-        patch.extend(volumes.map(|added| Operation::add(volume.clone(), added)));
-        let proxy = match (self.native, self.first) {
-            (true, _) => format!("{init_container}/{inits}"),
+        if let Some(init) = &self.init {
+            let position = if self.native { "0" } else { "-" };
+            patch.add(&format!("{init_containers}/{position}"), init);
+        }
+        if let Some(debug) = &self.debug {
+            patch.add(&format!("{prefix}/spec/containers/-"), debug);
+        }
+        for added in others {
+            patch.add(&volume, added);
+        }
+        let place = match (self.native, self.first) {
+            (true, _) => format!("{init_containers}/{}", usize::from(self.init.is_some())),
             (false, true) => format!("{prefix}/spec/containers/0"),
             (false, false) => format!("{prefix}/spec/containers/-"),
         };
-        patch.push(Operation::add(proxy, self.proxy));
+        let proxy = Whole {
+            container: &self.proxy,
+            env: env::variables(&self.source),
+        };
+        patch.add(&place, &proxy);
         if let Some((key, value)) = self.node_selector {
             let entries = [(key, value)].into_iter().collect();
-            add_entries(&mut patch, &format!("{prefix}/spec"), ("nodeSelector", spec), entries);
+            patch.add_entries(&format!("{prefix}/spec"), ("nodeSelector", spec), &entries);
         }
         patch
     }
@@ -147,17 +182,29 @@ impl Shape {
     }
 }
 
+/// A container with its environment.
+#[derive(Serialize)]
+struct Whole<'a> {
+    #[serde(flatten)]
+    container: &'a Value,
+    env: Vec<EnvVar<'a>>,
+}
+
 /// The patch that gives a template `metadata` and nothing else.
-pub fn metadata_patch(metadata: Metadata, template: &Value, prefix: &str) -> Vec<Operation> {
+pub fn metadata_patch(metadata: &Metadata, template: &Value, prefix: &str) -> Patch {
+    let mut patch = Patch::default();
+    add_metadata(&mut patch, metadata, template, prefix);
+    patch
+}
+
+fn add_metadata(patch: &mut Patch, metadata: &Metadata, template: &Value, prefix: &str) {
     let path = format!("{prefix}/metadata");
-    let mut patch = Vec::with_capacity(16);
     let present = template.get("metadata").filter(|metadata| metadata.is_object());
     if present.is_none() {
-        patch.push(Operation::add(path.clone(), json!({})));
+        patch.add(&path, &Map::new());
     }
-    add_entries(&mut patch, &path, ("annotations", present), metadata.annotations);
-    add_entries(&mut patch, &path, ("labels", present), metadata.labels);
-    patch
+    patch.add_entries(&path, ("annotations", present), &metadata.annotations);
+    patch.add_entries(&path, ("labels", present), &metadata.labels);
 }
 
 /// Checks what stands in the way of every shape.

@@ -8,6 +8,7 @@ use super::reload::Reloaded;
 use super::review::{Operation, Outcome, Review};
 use crate::cluster::events::{Event, Reason};
 use crate::cluster::{self, Cluster, LookupError};
+use crate::config::annotation::CREATED_BY;
 use crate::decide::{self, Coverage, Decision, Facts, Inputs, Setup, SetupError, SkipReason};
 use crate::inject::Owner;
 use crate::pod::Pod;
@@ -17,6 +18,9 @@ use crate::policy::pod_security::Server;
 use serde_json::Value;
 use std::str::Utf8Error;
 use std::sync::Arc;
+
+/// How `linkerd.io/created-by` begins on pods that we injected, whatever our version was.
+const OURS: &str = "outrigger/";
 
 /// What an answer is made from.
 #[derive(Debug)]
@@ -111,7 +115,7 @@ impl App {
         let setup = self.setup.current();
         if kind == Kind::Service {
             let decision = decide::annotate(kind, &review.object, &setup.installation, &namespace_of(&namespace));
-            return Ok(Answer::of_service(decision, name));
+            return Ok(Answer::of_service(&decision, name));
         }
         let owner = self.cluster.owner(name, &review.object).await;
         let named = owner.as_ref().map(|owner| Owner {
@@ -125,7 +129,10 @@ impl App {
             requester: &review.user.name,
         };
         let decision = self.ask(&setup, &question);
-        Ok(Answer::of_pod(decision, review, owner))
+        Ok(match is_ours_already(&decision, &review.object) {
+            true => Answer::again(&decision),
+            false => Answer::of_pod(&decision, review, owner),
+        })
     }
 
     /// Asks for the decision with what the cluster is known to be.
@@ -138,7 +145,7 @@ impl App {
             namespace: namespace_of(question.namespace),
             owner: question.owner,
             requester: question.requester,
-            installation: Ok(&setup.installation),
+            installation: &setup.installation,
             facts: Facts {
                 server,
                 pod_security: &setup.pod_security,
@@ -161,6 +168,19 @@ struct Question<'a> {
 /// Sub-resources, such as a pod's ephemeral containers, and changes are none of injection's business.
 fn is_creation(review: &Review) -> bool {
     review.operation == Operation::Create && review.sub_resource.is_none()
+}
+
+/// Whether the pod has our proxy.
+///
+/// With `reinvocationPolicy: IfNeeded` the API server asks about a pod again when anybody has changed it since we did, and
+/// somebody always has: its own plugins come by a second time, to mount the API token in the containers that we added.
+fn is_ours_already(decision: &Decision, pod: &Value) -> bool {
+    let meshed = match &decision.outcome {
+        decide::Outcome::Skip(reasons) => reasons.contains(&SkipReason::SidecarAlreadyExists),
+        decide::Outcome::Inject { .. } | decide::Outcome::Deny(_) => false,
+    };
+    let by = Pod::new(pod).annotation(CREATED_BY).unwrap_or_default();
+    meshed && by.starts_with(OURS)
 }
 
 fn namespace_of(namespace: &cluster::Namespace) -> decide::Namespace<'_> {
@@ -221,8 +241,17 @@ impl Answer {
         }
     }
 
-    fn of_service(decision: Decision, namespace: &str) -> Self {
-        let labels = spoken::labels(&decision);
+    /// Says nothing: everybody who is told of decisions was told when the pod was injected.
+    fn again(decision: &Decision) -> Self {
+        Self {
+            labels: spoken::labels(decision),
+            outcome: spoken::outcome(decision),
+            ..Self::untouched()
+        }
+    }
+
+    fn of_service(decision: &Decision, namespace: &str) -> Self {
+        let labels = spoken::labels(decision);
         let annotated = !decision.patch.is_empty();
         Self {
             linkerd: Some(LinkerdCount {
@@ -233,13 +262,13 @@ impl Answer {
                 },
                 skipped: annotated.then(String::new),
             }),
-            outcome: spoken::outcome(&decision),
+            outcome: spoken::outcome(decision),
             labels,
             ..Self::untouched()
         }
     }
 
-    fn of_pod(decision: Decision, review: &Review, owner: Option<cluster::Owner>) -> Self {
+    fn of_pod(decision: &Decision, review: &Review, owner: Option<cluster::Owner>) -> Self {
         let namespace = review.namespace.clone().unwrap_or_default();
         let known = owner.as_ref().and_then(cluster::Owner::known_kind);
         let linkerd = LinkerdCount {
@@ -252,23 +281,23 @@ impl Answer {
                 namespace: namespace.clone(),
                 annotation_at: decision.annotated_at.map_or("", decide::AnnotatedAt::word),
             },
-            skipped: skipped(&decision),
+            skipped: skipped(decision),
         };
         let warnings = match review.dry_run {
-            true => spoken::warnings_of_dry_run(&decision, None),
-            false => decision.warnings.iter().map(ToString::to_string).collect(),
+            true => spoken::warnings_of_dry_run(decision, None),
+            false => spoken::warnings(decision),
         };
         Self {
             warnings,
-            audit: spoken::audit(&decision),
+            audit: spoken::audit(decision),
             owner: owner
                 .as_ref()
                 .map(|owner| format!("{}/{}", owner.kind.to_ascii_lowercase(), owner.name)),
             event: owner
                 .filter(|_| known.is_some())
-                .and_then(|owner| event(&decision, owner, namespace)),
-            labels: spoken::labels(&decision),
-            outcome: spoken::outcome(&decision),
+                .and_then(|owner| event(decision, owner, namespace)),
+            labels: spoken::labels(decision),
+            outcome: spoken::outcome(decision),
             linkerd: Some(linkerd),
         }
     }

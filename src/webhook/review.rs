@@ -5,7 +5,7 @@
 
 mod reply;
 
-pub use reply::{Outcome, Reply};
+pub use reply::{Outcome, Reply, WARNING_LIMIT};
 
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};

@@ -26,11 +26,27 @@ mod rules;
 mod runtime;
 
 mod admission_configuration;
+mod bad_input;
 mod cni_plugin;
+mod configuration;
 mod control_plane;
+mod fixtures;
+mod installation;
+mod least_privilege;
+mod lifecycle;
+mod mesh;
+mod owners;
 mod pass_fixtures;
 mod pod_security;
-mod webhook_registration;
+mod preview;
+mod redirection;
+mod reinvocation;
+mod reload;
+mod scene;
+mod services;
+mod workload;
+
+use std::io::{Write, stderr};
 
 use serde_json::{Value, json};
 
@@ -42,4 +58,10 @@ fn pod(name: &str, security_context: &Value) -> Value {
         "metadata": {"name": name},
         "spec": {"containers": [{"name": "web", "image": "web", "securityContext": security_context}]},
     })
+}
+
+/// Prints a line past the capture of the test runner.
+fn announce(line: &str) {
+    let mut out = stderr().lock();
+    writeln!(out, "{line}").expect("standard error can be written");
 }

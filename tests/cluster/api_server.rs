@@ -13,7 +13,7 @@ use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use serde_json::json;
 
 use super::process::Process;
-use super::{Options, Port, Verb, authority, call, poll};
+use super::{Options, Port, Verb, audit, authority, call, poll};
 
 /// A start takes 5 to 7 s on two idle cores.
 const START_LIMIT: Duration = Duration::from_secs(120);
@@ -49,6 +49,14 @@ impl ApiServer {
             process.terminate().await;
         }
         self.run(scratch, options).await
+    }
+
+    /// Writes a kubeconfig with `token` under `scratch`, as `name`.
+    pub(super) fn write_kubeconfig(&self, scratch: &Path, name: &str, token: &str) -> PathBuf {
+        let file = scratch.join(name);
+        let server = format!("https://{}", self.port.address());
+        fs::write(&file, kubeconfig_with(&server, scratch, token)).expect("a kubeconfig can be written");
+        file
     }
 
     /// Starts the process and waits until it is ready.
@@ -90,33 +98,44 @@ impl ApiServer {
             "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
             format!("--service-account-key-file={}", file("service-account.pub")),
             format!("--service-account-signing-key-file={}", file("service-account.key")),
+            format!("--audit-policy-file={}", file("audit-policy.json")),
+            format!("--audit-log-path={}", audit::log(scratch).display()),
+            // Else watches keep a server that was told to stop waiting for a minute.
+            "--shutdown-watch-termination-grace-period=5s".to_owned(),
             // As on any cluster that runs a network plugin; without it API validation, not policy, refuses the pods.
             "--allow-privileged=true".to_owned(),
         ]
     }
 }
 
-/// Writes the service-account key, the token of the administrator, and a kubeconfig with that token.
+/// Writes the audit policy, the service-account key, the token of the administrator, and a kubeconfig with that token.
 fn write_credentials(scratch: &Path, port: &Port) {
     let write = |name: &str, text: String| fs::write(scratch.join(name), text).expect("a credential can be written");
     let key = authority::key();
+    write("audit-policy.json", audit::policy().to_string());
     write("service-account.key", key.serialize_pem());
     write("service-account.pub", key.public_key_pem());
     let token = STANDARD.encode(authority::key().public_key_raw());
     write("tokens.csv", format!("{token},admin,admin,\"system:masters\"\n"));
+    let server = format!("https://{}", port.address());
+    write("kubeconfig", kubeconfig_with(&server, scratch, &token));
+}
+
+/// A kubeconfig for the API server at `server`, whose files are under `scratch`, with `token`.
+fn kubeconfig_with(server: &str, scratch: &Path, token: &str) -> String {
     let configuration = json!({
         "apiVersion": "v1",
         "kind": "Config",
         "current-context": "test",
-        "contexts": [{"name": "test", "context": {"cluster": "test", "user": "admin"}}],
+        "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
         "clusters": [{"name": "test", "cluster": {
-            "server": format!("https://{}", port.address()),
+            "server": server,
             // Where the server leaves the certificate that it makes for itself.
             "certificate-authority": scratch.join("apiserver.crt"),
         }}],
-        "users": [{"name": "admin", "user": {"token": token}}],
+        "users": [{"name": "test", "user": {"token": token}}],
     });
-    fs::write(kubeconfig(scratch), configuration.to_string()).expect("the kubeconfig can be written");
+    configuration.to_string()
 }
 
 /// A client of the server whose files are under `scratch`, impersonating `user` where there is one.

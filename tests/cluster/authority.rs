@@ -1,5 +1,6 @@
 //! Certificates, made when a test runs.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -8,6 +9,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::{ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 /// A certificate authority of one test.
 #[derive(Debug)]
@@ -58,6 +60,13 @@ impl Authority {
 
     /// The certificate that the server at `address` presents, if this authority vouches for it.
     pub(crate) async fn served_by(&self, address: SocketAddr) -> Option<CertificateDer<'static>> {
+        let stream = self.connect(address).await.ok()?;
+        let (_, session) = stream.get_ref();
+        session.peer_certificates()?.first().cloned()
+    }
+
+    /// A TLS connection to the server at `address`, if this authority vouches for it.
+    pub(super) async fn connect(&self, address: SocketAddr) -> io::Result<TlsStream<TcpStream>> {
         let mut roots = RootCertStore::empty();
         roots
             .add(self.issuer.der().clone())
@@ -65,13 +74,10 @@ impl Authority {
         let config = ClientConfig::builder()
             .with_root_certificates(roots)
             .with_no_client_auth();
-        let stream = TcpStream::connect(address).await.ok()?;
-        let stream = TlsConnector::from(Arc::new(config))
+        let stream = TcpStream::connect(address).await?;
+        TlsConnector::from(Arc::new(config))
             .connect(address.ip().into(), stream)
             .await
-            .ok()?;
-        let (_, session) = stream.get_ref();
-        session.peer_certificates()?.first().cloned()
     }
 }
 

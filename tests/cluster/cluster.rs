@@ -10,8 +10,10 @@
 //! There is no controller-manager: nothing makes pods of a Deployment, and the `default` service account exists only in
 //! the namespaces that [`Namespace::create`] makes.
 
+mod account;
 mod api_server;
 mod assets;
+mod audit;
 mod authority;
 mod deadline;
 mod namespace;
@@ -32,6 +34,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
+pub(crate) use audit::{AuditEvent, right};
 pub(crate) use authority::Authority;
 pub(crate) use deadline::poll;
 pub(crate) use namespace::Namespace;
@@ -57,6 +60,8 @@ pub(crate) struct Options {
 /// A running control plane; dropping it ends both processes.
 #[derive(Debug)]
 pub(crate) struct Cluster {
+    /// The kubeconfig of the webhook's account, made for the first webhook.
+    account: OnceCell<PathBuf>,
     api_server: ApiServer,
     _etcd: Process,
     scratch: TempDir,
@@ -83,6 +88,7 @@ impl Cluster {
         let etcd = start_etcd(&programs, &client, scratch.path());
         let api_server = ApiServer::start(&programs, &client, scratch.path(), options).await?;
         Ok(Self {
+            account: OnceCell::new(),
             api_server,
             _etcd: etcd,
             scratch,
@@ -110,6 +116,20 @@ impl Cluster {
         api_server::kubeconfig(self.scratch.path())
     }
 
+    /// The kubeconfig file of the webhook's service account, with the rights of `webhook-config/rbac.yaml` alone.
+    pub(crate) async fn webhook_kubeconfig(&self) -> &Path {
+        self.account.get_or_init(async || account::create(self).await).await
+    }
+
+    fn write_kubeconfig(&self, name: &str, token: &str) -> PathBuf {
+        self.api_server.write_kubeconfig(self.scratch.path(), name, token)
+    }
+
+    /// What the API server has written down of the webhook's requests and of pods that were created.
+    pub(crate) fn audit_log(&self) -> Vec<AuditEvent> {
+        audit::read(self.scratch.path())
+    }
+
     /// Runs `kubectl` with every right.
     pub(crate) fn kubectl<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Output {
         assets::kubectl(|command| {
@@ -122,6 +142,23 @@ impl Cluster {
                 .args(arguments);
         })
     }
+
+    /// Applies the manifests of `file`, a path in the repository, as somebody who installs them does.
+    pub(crate) fn apply(&self, file: &str) {
+        let file = repository().join(file);
+        let output = self.kubectl([OsStr::new("apply"), OsStr::new("--filename"), file.as_os_str()]);
+        assert!(
+            output.status.success(),
+            "{}: {}",
+            file.display(),
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+}
+
+/// The folder of the repository.
+pub(crate) fn repository() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
 /// Starts etcd, its clients to come to `client`; the API server waits for it by itself.

@@ -42,7 +42,7 @@ impl Namespace {
         namespace
             .must_create("/api/v1/namespaces", &json!({"metadata": metadata}))
             .await;
-        let path = namespace.path("serviceaccounts");
+        let path = namespace.path("api/v1", "serviceaccounts");
         namespace
             .must_create(&path, &json!({"metadata": {"name": "default"}}))
             .await;
@@ -59,23 +59,39 @@ impl Namespace {
 
     /// Creates `pod`.
     pub(crate) async fn create_pod(&self, pod: &Value) -> Reply {
-        self.call(Verb::Create, &self.path("pods"), Some(pod)).await
+        self.post("api/v1", "pods", pod).await
     }
 
     /// Asks what creating `pod` would do (`dryRun=All`).
     pub(crate) async fn try_pod(&self, pod: &Value) -> Reply {
-        self.call(Verb::Create, &format!("{}?dryRun=All", self.path("pods")), Some(pod))
-            .await
+        self.post("api/v1", "pods?dryRun=All", pod).await
     }
 
     /// Reads the pod `name`.
     pub(crate) async fn pod(&self, name: &str) -> Reply {
-        self.call(Verb::Get, &format!("{}/{name}", self.path("pods")), None)
-            .await
+        self.get("api/v1", &format!("pods/{name}")).await
     }
 
-    fn path(&self, resource: &str) -> String {
-        format!("/api/v1/namespaces/{}/{resource}", self.name)
+    /// Creates an object of `resource`, of an API such as `apis/apps/v1`.
+    pub(crate) async fn post(&self, api: &str, resource: &str, object: &Value) -> Reply {
+        self.call(Verb::Create, &self.path(api, resource), Some(object)).await
+    }
+
+    /// Reads `resource`, of an API such as `apis/apps/v1`.
+    pub(crate) async fn get(&self, api: &str, resource: &str) -> Reply {
+        self.call(Verb::Get, &self.path(api, resource), None).await
+    }
+
+    /// Adds labels to the namespace itself.
+    pub(crate) async fn label(&self, labels: &[(&str, &str)]) {
+        let patch = json!({"metadata": {"labels": object(labels)}});
+        let path = format!("/api/v1/namespaces/{}", self.name);
+        let reply = self.call(Verb::Patch, &path, Some(&patch)).await;
+        assert!(reply.accepted(), "{path}: {} {}", reply.code, reply.body);
+    }
+
+    fn path(&self, api: &str, resource: &str) -> String {
+        format!("/{api}/namespaces/{}/{resource}", self.name)
     }
 
     async fn must_create(&self, path: &str, object: &Value) {

@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use tokio::net::TcpSocket;
 
-/// A free port on 127.0.0.1, held by a socket that is bound but never listens.
+/// A free loopback port, held by a socket that is bound but never listens.
 ///
 /// A port that is looked up, released and then given to a server can be taken by somebody else in between. Linux lets a
 /// second socket bind and listen while the first only holds the port, where both set `SO_REUSEADDR`, as the listeners
@@ -16,9 +16,14 @@ pub(crate) struct Port {
 
 impl Port {
     pub(crate) fn reserve() -> Self {
+        Self::reserve_on(Ipv4Addr::LOCALHOST)
+    }
+
+    /// A free port on `address`, which is of 127.0.0.0/8.
+    pub(crate) fn reserve_on(address: Ipv4Addr) -> Self {
         let held = TcpSocket::new_v4().expect("a TCP socket can be made");
         held.set_reuseaddr(true).expect("SO_REUSEADDR can be set");
-        held.bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
+        held.bind(SocketAddr::from((address, 0)))
             .expect("a loopback port is free");
         Self { held }
     }

@@ -56,10 +56,6 @@ impl Process {
         }
     }
 
-    pub(crate) fn id(&self) -> u32 {
-        self.child.id()
-    }
-
     /// How the process ended, if it has.
     pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().expect("a child can be waited for")
@@ -72,10 +68,15 @@ impl Process {
         status.unwrap_or_else(|| panic!("{} ignores SIGTERM for {GRACE:?}:\n{}", self.name, self.log_tail()))
     }
 
+    /// What the process has written, all of it.
+    pub(crate) fn log(&self) -> String {
+        let text = fs::read(&self.log).unwrap_or_default();
+        String::from_utf8_lossy(&text).into_owned()
+    }
+
     /// The end of the log, for the message of a failure.
     pub(crate) fn log_tail(&self) -> String {
-        let text = fs::read(&self.log).unwrap_or_default();
-        let text = String::from_utf8_lossy(&text);
+        let text = self.log();
         let lines: Vec<_> = text.lines().collect();
         let tail = lines.get(lines.len().saturating_sub(TAIL_LINES)..).unwrap_or_default();
         format!("end of {}:\n{}", self.log.display(), tail.join("\n"))

@@ -1,6 +1,6 @@
 //! Making the API server call a webhook, for the namespaces of one test.
 
-use std::net::SocketAddr;
+use std::fs;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use base64::engine::general_purpose::STANDARD;
 use kube::Client;
 use serde_json::{Value, json};
 
-use super::{Authority, Namespace, Verb, call, poll};
+use super::{Namespace, Verb, Webhook, call, poll, repository};
 
-/// The label of the namespaces whose pods go to a webhook, with the number of its registration.
-const LABEL: &str = "test/webhook";
+/// How the label of the namespaces whose objects go to a webhook begins; the number of its registration follows.
+const LABEL: &str = "test/webhook-";
 
 /// The label of pods that show whether the registration is in force.
 const TRIPWIRE: &str = "test/tripwire";
@@ -28,33 +28,37 @@ pub(crate) enum FailurePolicy {
 }
 
 impl FailurePolicy {
-    fn name(self) -> &'static str {
+    /// The file in `webhook-config` that has it.
+    pub(crate) fn file(self) -> &'static str {
         match self {
-            Self::Fail => "Fail",
-            Self::Ignore => "Ignore",
+            Self::Fail => "webhook-config/ha/mutating-webhook-configuration.yaml",
+            Self::Ignore => "webhook-config/mutating-webhook-configuration.yaml",
         }
+    }
+
+    fn manifest(self) -> Value {
+        let text = fs::read_to_string(repository().join(self.file())).expect("the manifest is there");
+        serde_saphyr::from_str(&text).expect("the manifest is YAML")
     }
 }
 
 /// A webhook configuration that is in force.
 #[derive(Debug)]
 pub(crate) struct Registration {
-    number: String,
+    name: String,
+    label: String,
 }
 
 impl Registration {
-    /// Registers the webhook at `address`, whose certificate is of `authority`, and waits until the API server heeds it.
-    pub(crate) async fn create(
-        client: &Client,
-        address: SocketAddr,
-        authority: &Authority,
-        on_failure: FailurePolicy,
-    ) -> Self {
+    /// Has `webhook` called as `webhook-config` says, and waits until the API server heeds it.
+    pub(crate) async fn create(client: &Client, webhook: &Webhook, on_failure: FailurePolicy) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let registration = Self {
-            number: COUNT.fetch_add(1, Ordering::Relaxed).to_string(),
+            name: format!("test-{number}"),
+            label: format!("{LABEL}{number}"),
         };
-        let object = registration.configuration(address, authority, on_failure);
+        let object = registration.configuration(webhook, on_failure);
         let path = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
         let reply = call(client, Verb::Create, path, Some(&object))
             .await
@@ -64,34 +68,41 @@ impl Registration {
         registration
     }
 
-    /// The label that a namespace needs for its pods and services to go to the webhook.
+    /// The label that a namespace needs for its objects to go to the webhook.
     pub(crate) fn label(&self) -> (&str, &str) {
-        (LABEL, &self.number)
+        (&self.label, "called")
     }
 
-    /// Both entries come into force at once; the second tells when, for it cannot but fail.
-    fn configuration(&self, address: SocketAddr, authority: &Authority, on_failure: FailurePolicy) -> Value {
-        let entry = |name: &str, url: String, tripwire: &str| {
-            json!({
-                "name": name,
-                "clientConfig": {"url": url, "caBundle": STANDARD.encode(authority.certificate())},
-                "namespaceSelector": {"matchLabels": {LABEL: self.number}},
-                "objectSelector": {"matchExpressions": [{"key": TRIPWIRE, "operator": tripwire}]},
-                "rules": [{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"],
-                    "resources": ["pods", "services"], "scope": "Namespaced"}],
-                "sideEffects": "NoneOnDryRun",
-                "reinvocationPolicy": "IfNeeded",
-                "timeoutSeconds": 5,
-                "admissionReviewVersions": ["v1", "v1beta1"],
-                "failurePolicy": on_failure.name(),
-            })
-        };
-        let mut tripwire = entry("tripwire.outrigger.test", "https://127.0.0.1:1/".to_owned(), "Exists");
+    /// The manifest, for an address instead of a service and for namespaces with our label alone.
+    ///
+    /// All entries come into force at once; one more tells when, for it cannot but fail.
+    fn configuration(&self, webhook: &Webhook, on_failure: FailurePolicy) -> Value {
+        let mut object = on_failure.manifest();
+        object["metadata"]["name"] = self.name.as_str().into();
+        let ours = json!({"key": self.label, "operator": "Exists"});
+        let entries = object["webhooks"].as_array_mut().expect("the manifest has webhooks");
+        let mut tripwire = entries.first().expect("the manifest has an entry").clone();
+        for entry in &mut *entries {
+            entry["clientConfig"] = json!({
+                "url": format!("https://{}/", webhook.address()),
+                "caBundle": STANDARD.encode(webhook.authority().certificate()),
+            });
+            push(&mut entry["namespaceSelector"], ours.clone());
+            push(
+                &mut entry["objectSelector"],
+                json!({"key": TRIPWIRE, "operator": "DoesNotExist"}),
+            );
+        }
+        tripwire["name"] = "tripwire.outrigger.test".into();
+        tripwire["clientConfig"] = json!({"url": "https://127.0.0.1:1/"});
         tripwire["failurePolicy"] = "Fail".into();
-        json!({
-            "metadata": {"name": format!("test-{}", self.number)},
-            "webhooks": [entry("injector.outrigger.test", format!("https://{address}/"), "DoesNotExist"), tripwire],
-        })
+        push(&mut tripwire["namespaceSelector"], ours);
+        push(
+            &mut tripwire["objectSelector"],
+            json!({"key": TRIPWIRE, "operator": "Exists"}),
+        );
+        entries.push(tripwire);
+        object
     }
 
     async fn wait(&self, client: &Client) {
@@ -112,4 +123,12 @@ impl Registration {
             .await
             .expect("the API server heeds the webhook configuration");
     }
+}
+
+/// Adds a requirement to a label selector.
+fn push(selector: &mut Value, requirement: Value) {
+    let requirements = selector["matchExpressions"].as_array_mut();
+    requirements
+        .expect("the manifest's selectors have expressions")
+        .push(requirement);
 }

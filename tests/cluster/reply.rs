@@ -12,6 +12,8 @@ use serde_json::Value;
 pub(crate) enum Verb {
     Get,
     Create,
+    /// Merges (RFC 7396).
+    Patch,
 }
 
 /// What the API server answered. Typed clients drop the warnings, and the fields newer than their types.
@@ -46,12 +48,14 @@ pub(crate) async fn call(
     let method = match verb {
         Verb::Get => "GET",
         Verb::Create => "POST",
+        Verb::Patch => "PATCH",
+    };
+    let form = match verb {
+        Verb::Get | Verb::Create => "application/json",
+        Verb::Patch => "application/merge-patch+json",
     };
     let body = object.map_or_else(Vec::new, |object| object.to_string().into_bytes());
-    let request = Request::builder()
-        .method(method)
-        .uri(path)
-        .header(CONTENT_TYPE, "application/json");
+    let request = Request::builder().method(method).uri(path).header(CONTENT_TYPE, form);
     let response = client
         .send(request.body(Body::from(body)).expect("the path is valid"))
         .await?;
@@ -70,6 +74,7 @@ fn warnings(headers: &HeaderMap) -> Vec<String> {
     headers
         .get_all(WARNING)
         .iter()
-        .filter_map(|value| text(value.to_str().ok()?))
+        // The texts are UTF-8, which is more than headers are made for.
+        .filter_map(|value| text(str::from_utf8(value.as_bytes()).ok()?))
         .collect()
 }

@@ -1,4 +1,4 @@
-//! The real `outrigger webhook` process, called by a real API server.
+//! The real `outrigger webhook` process.
 
 use std::error::Error;
 use std::fs;
@@ -7,18 +7,18 @@ use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
-use http_body_util::{BodyExt, Empty};
+use http_body_util::{BodyExt, Full};
 use hyper::Request;
 use hyper::body::Bytes;
 use hyper::client::conn::http1;
 use hyper::header::HOST;
 use hyper_util::rt::TokioIo;
-use kube::Client;
 use tempfile::TempDir;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
 use super::process::Process;
-use super::{Authority, Cluster, FailurePolicy, Port, Registration, TlsDir, poll};
+use super::{Authority, Cluster, Port, TlsDir, poll};
 
 /// The webhook reads its files and lists the namespaces before it is ready.
 const START_LIMIT: Duration = Duration::from_secs(60);
@@ -27,21 +27,41 @@ const START_LIMIT: Duration = Duration::from_secs(60);
 const RELOAD_LIMIT: Duration = Duration::from_secs(60);
 
 /// What a test may choose about its webhook.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct WebhookOptions {
     /// The `values` document of `linkerd-config`, YAML.
     pub(crate) values: String,
-    pub(crate) on_failure: FailurePolicy,
     /// Flags after those of the harness.
     pub(crate) flags: Vec<String>,
+    /// Where it serves TLS.
+    pub(crate) listen: Port,
+    /// Certificate and key, PEM, in the place of a pair of its own authority.
+    pub(crate) pair: Option<(String, String)>,
 }
 
-/// A running webhook, registered for the namespaces with [`Webhook::label`]; dropping it ends the process.
+impl WebhookOptions {
+    pub(crate) fn with_values(values: &str) -> Self {
+        Self {
+            values: values.to_owned(),
+            flags: Vec::new(),
+            listen: Port::reserve(),
+            pair: None,
+        }
+    }
+}
+
+/// A running webhook, which runs as its own service account; dropping it ends the process.
 #[derive(Debug)]
 pub(crate) struct Webhook {
     process: Process,
     files: Files,
-    registration: Registration,
+}
+
+/// A webhook that was stopped, with everything that it needs to start again.
+#[derive(Debug)]
+pub(crate) struct Stopped {
+    pub(crate) status: ExitStatus,
+    files: Files,
 }
 
 /// What outlives a restart of the process.
@@ -57,36 +77,24 @@ struct Files {
 }
 
 impl Webhook {
-    /// Starts the webhook, waits until it is ready, and registers it. The error holds the end of its log.
-    pub(crate) async fn start(cluster: &Cluster, client: &Client, options: WebhookOptions) -> Result<Self, String> {
+    /// Starts the webhook and waits until it is ready. The error holds the end of its log.
+    pub(crate) async fn start(cluster: &Cluster, options: WebhookOptions) -> Result<Self, String> {
         let authority = Authority::new();
         let files = Files {
             tls: TlsDir::new(&authority),
             authority,
-            listen: Port::reserve(),
+            listen: options.listen,
             admin: Port::reserve(),
-            kubeconfig: cluster.kubeconfig(),
+            kubeconfig: cluster.webhook_kubeconfig().await.to_owned(),
             flags: options.flags,
             scratch: TempDir::new().expect("a temporary folder can be made"),
         };
+        if let Some((certificate, key)) = &options.pair {
+            files.tls.write(certificate, key);
+        }
         files.write("values.yaml", &options.values);
         files.write("trust-anchors.pem", &files.authority.certificate());
-        let process = files.spawn().await?;
-        let address = files.listen.address();
-        let registration = Registration::create(client, address, &files.authority, options.on_failure).await;
-        Ok(Self {
-            process,
-            files,
-            registration,
-        })
-    }
-}
-
-#[expect(dead_code, reason = "for the scenarios of the real webhook")]
-impl Webhook {
-    /// The label that a namespace needs for its pods and services to go to this webhook.
-    pub(crate) fn label(&self) -> (&str, &str) {
-        self.registration.label()
+        files.spawn().await
     }
 
     /// Where the webhook serves TLS.
@@ -94,24 +102,45 @@ impl Webhook {
         self.files.listen.address()
     }
 
-    /// The process id, to read its memory and CPU time by.
-    pub(crate) fn id(&self) -> u32 {
-        self.process.id()
+    /// Who vouches for its certificate.
+    pub(crate) fn authority(&self) -> &Authority {
+        &self.files.authority
     }
 
-    /// The mount that the webhook reads its certificate from.
-    pub(crate) fn tls(&self) -> &TlsDir {
-        &self.files.tls
-    }
-
-    /// The end of the webhook's log.
-    pub(crate) fn log_tail(&self) -> String {
-        self.process.log_tail()
+    /// What the webhook has logged.
+    pub(crate) fn log(&self) -> String {
+        self.process.log()
     }
 
     /// The status and body of `path`, such as `/metrics`, on the port for the operator.
     pub(crate) async fn read(&self, path: &str) -> Result<(u16, String), Box<dyn Error>> {
         read(self.files.admin.address(), path).await
+    }
+
+    /// The value of a metric; a series that is not there yet is 0.
+    pub(crate) async fn metric(&self, series: &str) -> f64 {
+        let (_, text) = self.read("/metrics").await.expect("the webhook answers");
+        let value = text
+            .lines()
+            .find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+        value.map_or(0.0, |value| value.parse().expect("a metric is a number"))
+    }
+
+    /// Sends `body` to the port for reviews, as anybody could who reaches it: the status and body of the answer.
+    pub(crate) async fn post(&self, body: Vec<u8>) -> Result<(u16, String), Box<dyn Error>> {
+        let stream = self.files.authority.connect(self.address()).await?;
+        let request = Request::post("/").header(HOST, self.address().to_string());
+        send(stream, request.body(Full::new(body.into()))?).await
+    }
+
+    /// Puts `values` in the place of the values document.
+    pub(crate) fn write_values(&self, values: &str) {
+        self.files.write("values.yaml", values);
+    }
+
+    /// Puts `certificate` and `key`, whatever they hold, in the mount.
+    pub(crate) fn write_certificate(&self, certificate: &str, key: &str) {
+        self.files.tls.write(certificate, key);
     }
 
     /// Puts a new certificate in the mount and waits until the webhook presents it.
@@ -129,23 +158,19 @@ impl Webhook {
             .expect("the webhook presents the new certificate");
     }
 
-    /// Sends SIGTERM, waits for the end, and starts the webhook again on the same ports and files.
-    pub(crate) async fn restart(self) -> Result<(Self, ExitStatus), String> {
-        let ended = self.process.terminate().await;
-        let process = self.files.spawn().await?;
-        Ok((
-            Self {
-                process,
-                files: self.files,
-                registration: self.registration,
-            },
-            ended,
-        ))
+    /// Sends SIGTERM and waits for the end.
+    pub(crate) async fn stop(self) -> Stopped {
+        Stopped {
+            status: self.process.terminate().await,
+            files: self.files,
+        }
     }
+}
 
-    /// Sends SIGTERM and waits for the end; the registration stays.
-    pub(crate) async fn stop(self) -> ExitStatus {
-        self.process.terminate().await
+impl Stopped {
+    /// Starts the webhook again, on the same ports and files.
+    pub(crate) async fn start(self) -> Result<Webhook, String> {
+        self.files.spawn().await
     }
 }
 
@@ -155,7 +180,7 @@ impl Files {
     }
 
     /// Starts the process and waits for `/ready`.
-    async fn spawn(&self) -> Result<Process, String> {
+    async fn spawn(self) -> Result<Webhook, String> {
         let file = |name: &str| self.scratch.path().join(name);
         let mut command = Command::new(env!("CARGO_BIN_EXE_outrigger"));
         command
@@ -180,18 +205,23 @@ impl Files {
             .await
             .unwrap_or_else(|| Err(format!("the webhook is not ready after {START_LIMIT:?}")));
         ready.map_err(|message| format!("{message}; {}", process.log_tail()))?;
-        Ok(process)
+        Ok(Webhook { process, files: self })
     }
 }
 
 /// The status and body of `path` at the plain HTTP server at `address`.
 pub(crate) async fn read(address: SocketAddr, path: &str) -> Result<(u16, String), Box<dyn Error>> {
-    let stream = TcpStream::connect(address).await?;
+    let request = Request::get(path).header(HOST, address.to_string());
+    send(TcpStream::connect(address).await?, request.body(Full::default())?).await
+}
+
+/// Sends one request over a new connection: the status and body of the answer.
+async fn send(
+    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    request: Request<Full<Bytes>>,
+) -> Result<(u16, String), Box<dyn Error>> {
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     tokio::spawn(connection);
-    let request = Request::get(path)
-        .header(HOST, address.to_string())
-        .body(Empty::<Bytes>::new())?;
     let response = sender.send_request(request).await?;
     let status = response.status().as_u16();
     let body = response.into_body().collect().await?.to_bytes();

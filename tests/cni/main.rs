@@ -12,6 +12,8 @@
 #[expect(dead_code, reason = "the other test targets use the rest")]
 #[path = "../cluster/authority.rs"]
 mod authority;
+#[path = "../conformance/folder.rs"]
+mod folder;
 #[expect(dead_code, reason = "the other test targets use the rest")]
 #[path = "../redirect/netns.rs"]
 mod netns;

@@ -1,6 +1,7 @@
 //! A node whose API server refuses, is away or is slow: who starts all the same, who waits, and for how long.
 
 use crate::api::{Answer, Api, refusal};
+use crate::folder;
 use crate::netns::Netns;
 use crate::pods::{meshed, plain};
 use crate::runtime::{Outcome, Run, has_rules};
@@ -111,4 +112,72 @@ fn a_pod_that_is_not_meshed_starts_once_the_credentials_are_renewed() {
     node.add(&namespace, "plain-ns/plain").0.failed(11);
     node.add(&namespace, "plain-ns/plain").0.done();
     assert!(!has_rules(&namespace));
+}
+
+/// The pod of a situation's manifests, as the API server would have it.
+fn pod_of(manifests: &str, name: &str) -> Value {
+    let documents = manifests
+        .split("\n---\n")
+        .map(|text| serde_saphyr::from_str::<Value>(text).expect("a document is YAML"));
+    let mut pods = documents.filter(|document| document["kind"] == "Pod" && document["metadata"]["name"] == name);
+    pods.next().unwrap_or_else(|| panic!("there is no pod {name}"))
+}
+
+/// One line of what is right: `{"variant", "workload", "add": "ok-with-rules|error-11", "rules"?, "max_seconds"?}`.
+fn hold(manifests: &str, line: &Value) {
+    let variant = match line["variant"].as_str().expect("a line names a variant") {
+        "401" => Variant::Refuses,
+        "down" => Variant::Away,
+        "slow" => Variant::Slow,
+        "ok" => Variant::Works,
+        other => panic!("no such variant: {other}"),
+    };
+    let name = line["workload"]
+        .as_str()
+        .and_then(|workload| workload.strip_prefix("Pod/"))
+        .expect("a line names a pod");
+    let pod = pod_of(manifests, name);
+    let path = format!(
+        "{}/{name}",
+        pod["metadata"]["namespace"].as_str().expect("pods have a namespace")
+    );
+    let (node, namespace) = (Node::new(variant, &pod), Netns::new());
+    let (outcome, time) = node.add(&namespace, &path);
+    let rules = has_rules(&namespace);
+    let answer: Value = serde_json::from_str(&outcome.stdout).expect("the answer is JSON");
+    let right = line["add"]
+        .as_str()
+        .expect("a line says what ADD does")
+        .split('|')
+        .any(|right| match right {
+            "ok" => outcome.status.success(),
+            "ok-with-rules" => outcome.status.success() && rules,
+            error => !outcome.status.success() && !rules && format!("error-{}", answer["code"]) == error,
+        });
+    assert!(right, "{line}: {} {}", outcome.status, outcome.stdout);
+    assert!(
+        line["rules"].as_bool().is_none_or(|expected| expected == rules),
+        "{line}"
+    );
+    let limit = line["max_seconds"].as_f64().unwrap_or(f64::INFINITY);
+    assert!(time.as_secs_f64() <= limit, "{line}: {time:?}");
+}
+
+#[test]
+fn the_situation_that_people_met_ends_as_it_should() {
+    let Some(folder) = folder::conformance() else {
+        return;
+    };
+    let file = folder.join("situations/24-cni-plugin-without-api.yaml");
+    let manifests = std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    let lines = manifests.lines().filter_map(|line| line.strip_prefix("# expect: "));
+    let lines: Vec<Value> = lines
+        .map(|line| serde_json::from_str(line).expect("a line is JSON"))
+        .collect();
+    assert!(!lines.is_empty(), "{}: nothing is expected", file.display());
+    std::thread::scope(|scope| {
+        for line in &lines {
+            scope.spawn(|| hold(&manifests, line));
+        }
+    });
 }

@@ -4,7 +4,7 @@ use crate::{cases, layers, normal_form};
 use outrigger::cli::inject::{Injector, Options};
 use outrigger::cli::resources::{Change, Changed, Outcome, change_document};
 use outrigger::config::{Config, Layers};
-use outrigger::inject::patch::Operation;
+use outrigger::inject::patch::Patch;
 use outrigger::inject::uninject::uninject;
 use outrigger::inject::{Metadata, Owner, Redirection, Shape, opaque_ports};
 use outrigger::pod::workload::Kind;
@@ -12,6 +12,7 @@ use outrigger::pod::{Pod, manifest};
 use serde_json::{Map, Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Cases whose answer differs on purpose, with the reason; `docs/compatibility.md` has more on each.
 const PINNED: [(&str, &str); 0] = [];
@@ -123,7 +124,7 @@ impl Golden<'_> {
             debug: self.flag("enableDebugSidecar"),
             ..Options::default()
         };
-        Injector::new(&base, changed.values, options)
+        Injector::new(&base, Arc::unwrap_or_clone(changed.values), options)
     }
 
     /// Every document of the input, changed.
@@ -169,7 +170,7 @@ impl Golden<'_> {
         self.case["nsAnnotations"].as_object().cloned().unwrap_or_default()
     }
 
-    fn pod_patch(&self) -> Vec<Operation> {
+    fn pod_patch(&self) -> Patch {
         let installation = layers::installation(self.values(&["base", "overrides"]), None);
         let object = self.object();
         let pod = Pod::new(&object);
@@ -190,10 +191,10 @@ impl Golden<'_> {
             .unwrap_or_default();
         let metadata = Metadata::injected(&installation, &config, Some(&owner), namespace);
         let shape = Shape::new(&installation, &config, &pod, Redirection::InitContainer, config.debug).unwrap();
-        shape.into_patch(metadata, &object, "")
+        shape.into_patch(&metadata, &object, "")
     }
 
-    fn opaque_ports_patch(&self) -> Vec<Operation> {
+    fn opaque_ports_patch(&self) -> Patch {
         let installation = layers::installation(self.values(&["base", "overrides"]), None);
         let object = self.object();
         let kind = if object["kind"] == "Service" {
@@ -211,7 +212,7 @@ impl Golden<'_> {
     }
 
     /// The input after our patch, and after Linkerd's.
-    fn patched(&self, ours: &[Operation]) -> (Answer, Answer) {
+    fn patched(&self, ours: &Patch) -> (Answer, Answer) {
         let theirs = match self.case["golden"].as_str() {
             Some(file) => serde_json::from_str(&fs::read_to_string(self.folder.join(file)).unwrap()).unwrap(),
             None => json!([]),

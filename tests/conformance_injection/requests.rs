@@ -91,7 +91,7 @@ fn answer(case: &Value) -> Decision {
         },
         owner: owner.as_ref(),
         requester: "somebody",
-        installation: Ok(&installation),
+        installation: &installation,
         facts: Facts {
             server: Release::NEWEST.into(),
             pod_security: &configuration,

@@ -68,6 +68,7 @@ fn listed() -> Vec<String> {
     let (_, section) = text
         .split_once("## Keys of the values document that injection does not read")
         .unwrap();
+    let section = section.split("\n## ").next().unwrap();
     let code = section.split('`').skip(1).step_by(2);
     code.filter(|code| *code != "linkerd-proxy")
         .map(str::to_owned)

@@ -1,31 +1,49 @@
 //! One workload with its decision, as JSON has it.
 
-use crate::decide::{Decision, Opinion};
-use crate::inject::patch::Operation;
+use crate::config::annotation::OPAQUE_PORTS;
+use crate::decide::{Decision, Opinion, Outcome};
+use crate::inject::Redirection;
+use crate::inject::patch::Patch;
 use crate::policy::Verdict;
+use anyhow::{Context, Result};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 /// A workload and what becomes of its pods.
-pub(in crate::cli) struct Entry {
+pub(super) struct Entry {
     /// `Kind/name`
-    pub(in crate::cli) workload: String,
+    pub(super) workload: String,
     /// The workload's namespace.
-    pub(in crate::cli) namespace: String,
+    pub(super) namespace: String,
     /// The decision; its patch is for the pod, not for the workload.
-    pub(in crate::cli) decision: Decision,
-    /// The pod, or the template that it is made from.
-    pub(in crate::cli) before: Value,
+    pub(super) decision: Decision,
+    /// The pod, or the template that it is made from; of a service, the service.
+    pub(super) before: Value,
 }
 
 impl Entry {
     /// The pod after the patch.
-    pub(in crate::cli) fn after(&self) -> Value {
+    pub(super) fn after(&self) -> Result<Value> {
         let mut after = self.before.clone();
-        let patch = serde_json::to_value(&self.decision.patch).and_then(serde_json::from_value::<json_patch::Patch>);
-        // Every path of our own patches exists by then: a pod that could not be patched would be shown unchanged.
-        let _unchanged = patch.map(|patch| json_patch::patch(&mut after, &patch).is_ok());
-        after
+        let patch: json_patch::Patch = serde_json::from_slice(self.decision.patch.as_json())?;
+        json_patch::patch(&mut after, &patch).with_context(|| format!("patch of {}", self.workload))?;
+        Ok(after)
+    }
+
+    /// The annotation that is written on an object which is left alone otherwise.
+    pub(super) fn opaque_ports(&self) -> Option<String> {
+        if self.decision.patch.is_empty() || !matches!(self.decision.outcome, Outcome::Skip(_)) {
+            return None;
+        }
+        let after = self.after().ok()?;
+        let ports = after.pointer("/metadata/annotations")?.get(OPAQUE_PORTS)?.as_str()?;
+        Some(ports.to_owned())
+    }
+
+    /// Whether the line in the table is all that there is to say: a service that stays as it is.
+    pub(super) fn goes_without_saying(&self) -> bool {
+        let decision = &self.decision;
+        decision.code() == "unsupported_resource" && decision.patch.is_empty() && decision.warnings.is_empty()
     }
 }
 
@@ -39,7 +57,11 @@ impl Serialize for Entry {
             reason: decision.code(),
             message: decision.message(),
             redirection: decision.redirection().word(),
-            policies: decision.policies.iter().map(Policy::of).collect(),
+            policies: decision
+                .policies
+                .iter()
+                .map(|opinion| Policy::beside(opinion, decision))
+                .collect(),
             warnings: decision.warnings.iter().map(ToString::to_string).collect(),
             trace: &decision.trace,
             patch: &decision.patch,
@@ -59,11 +81,12 @@ struct Fields<'a> {
     policies: Vec<Policy<'a>>,
     warnings: Vec<String>,
     trace: &'a [String],
-    patch: &'a [Operation],
+    patch: &'a Patch,
 }
 
 /// One policy's verdict.
 #[derive(Serialize)]
+#[expect(clippy::struct_field_names, reason = "the names are those of the JSON")]
 pub(super) struct Policy<'a> {
     pub(super) by: &'static str,
     pub(super) policy: &'a str,
@@ -73,7 +96,12 @@ pub(super) struct Policy<'a> {
     pub(super) exempt: Option<&'static str>,
     /// The redirection that was judged, where it is not the one that was chosen.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) candidate: Option<&'static str>,
+    candidate: Option<&'static str>,
+    // What the API server says beside the verdict stands in the trace.
+    #[serde(skip)]
+    pub(super) warning: Option<&'a str>,
+    #[serde(skip)]
+    pub(super) audit: Option<&'a str>,
 }
 
 impl<'a> Policy<'a> {
@@ -83,14 +111,24 @@ impl<'a> Policy<'a> {
             Verdict::Denied { message } => ("denied", message.as_str()),
             Verdict::Unknown { why } => ("unknown", why.as_str()),
         };
-        let candidate = opinion.candidate.map(crate::inject::Redirection::word);
         Self {
             by: opinion.by,
             policy: &opinion.policy,
             verdict,
             message,
             exempt: opinion.exempt,
-            candidate,
+            candidate: opinion.candidate.map(Redirection::word),
+            warning: opinion.warning.as_deref(),
+            audit: opinion.audit.as_deref(),
+        }
+    }
+
+    fn beside(opinion: &'a Opinion, decision: &Decision) -> Self {
+        let injected = matches!(decision.outcome, Outcome::Inject { .. });
+        let all = Self::of(opinion);
+        Self {
+            candidate: all.candidate.filter(|_| !injected),
+            ..all
         }
     }
 }

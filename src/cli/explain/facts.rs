@@ -1,43 +1,24 @@
 //! What is known of the cluster: from the manifests, from flags, and from a live API server where one is named.
 
-use super::{Arguments, Entry, installation};
+use super::{Arguments, Entry, Object};
 use crate::cli::input;
 use crate::cluster::{Cluster, Namespace};
-use crate::decide::coverage::Plugin;
-use crate::decide::{self, Coverage, Facts, Inputs, Setup};
+use crate::config::Installation;
+use crate::decide::{self, Coverage, Decision, Facts, Inputs, Setup};
 use crate::inject::Owner;
 use crate::pod::Pod;
 use crate::pod::workload::Kind;
 use crate::policy::Release;
 use crate::policy::pod_security::{self, Configuration, Server};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+mod cni;
 mod live;
 
-/// Which nodes have the CNI plugin.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Cni {
-    /// All of them.
-    All,
-    /// None of them.
-    None,
-    /// These.
-    Nodes(Vec<String>),
-}
-
-/// Reads `--cni`.
-pub(super) fn cni(text: &str) -> Result<Cni> {
-    match text {
-        "all" => Ok(Cni::All),
-        "none" => Ok(Cni::None),
-        nodes if nodes.split(',').all(|node| !node.trim().is_empty()) => Ok(Cni::Nodes(
-            nodes.split(',').map(|node| node.trim().to_owned()).collect(),
-        )),
-        _ => bail!("expected all, none or names of nodes, separated by commas"),
-    }
-}
+pub(super) use cni::{Cni, cni};
 
 /// Everything that decisions depend on beside the pod.
 pub(super) struct Known {
@@ -53,37 +34,48 @@ pub(super) struct Known {
 
 impl Known {
     /// Gathers what manifests, flags and, where one is named, the cluster say.
-    pub(super) fn find(arguments: &Arguments, objects: &[Value]) -> Result<Self> {
-        let mut assumptions = Vec::new();
-        let mut objects = objects.to_vec();
-        let mut server = arguments.server_version.map(Server::from);
-        let mut documents: Vec<String> = arguments
-            .values
-            .iter()
-            .map(|path| input::text(path))
-            .collect::<Result<_>>()?;
-        if arguments.context.is_some() || arguments.kubeconfig.is_some() {
-            let found = live::ask(arguments)?;
-            server = server.or(found.server);
-            if documents.is_empty() {
-                documents.extend(found.values);
-            }
-            // What the manifests say comes later, and wins.
-            objects.splice(0..0, found.objects);
-        }
-        let declared = declared(arguments.cni.as_ref(), &mut objects);
-        let setup = Setup::of(installation(arguments, &documents, &mut assumptions)?)?;
+    pub(super) fn find(arguments: &Arguments, objects: &[Object]) -> Result<Self> {
+        let given = &arguments.assumptions;
+        let named = given.namespace.clone().or_else(|| only_namespace(objects));
+        let live = live::ask(arguments, &|default| {
+            missing_namespaces(objects, named.as_deref().unwrap_or(default))
+        })?;
+        let (mut found, mut assumptions) = (live.objects, live.assumptions);
+        // What the manifests say comes later, and wins.
+        found.extend(objects.iter().map(|object| object.value.clone()));
+        let declared = given
+            .cni
+            .as_ref()
+            .and_then(|cni| cni.declare(&mut found, &mut assumptions));
+        let setup = Setup::of(installation(arguments, live.values, &mut assumptions)?)?;
+        let server = given.server_version.map(Server::from).or(live.server);
         if server.is_none() {
-            assumptions.push(format!("no server is asked: Kubernetes {} is assumed", Release::NEWEST));
+            assumptions.push(format!(
+                "no server is asked: Kubernetes {}, the newest release known, is assumed",
+                Release::NEWEST
+            ));
         }
         let server = server.unwrap_or_else(|| Release::NEWEST.into());
+        let namespace = named.unwrap_or(live.namespace);
+        for object in objects {
+            let alone = Cluster::of_manifests(std::slice::from_ref(&object.value), None);
+            alone.with_context(|| object.place.clone())?;
+        }
+        let cluster = Cluster::of_manifests(&found, Some(server))?;
+        let unknown = missing_namespaces(objects, &namespace);
+        assumptions.extend(
+            unknown
+                .into_iter()
+                .filter(|name| cluster.known_namespace(name).is_none())
+                .map(|name| format!("namespace {name} is not known: it is taken to have no labels and no annotations")),
+        );
         Ok(Self {
-            setup: with_configuration(setup, &objects)?,
-            cluster: Cluster::of_manifests(&objects, Some(server))?,
-            declared,
+            setup: with_configuration(setup, objects)?,
+            cluster,
+            declared: if given.cni.is_some() { declared } else { live.coverage },
             server,
-            namespace: default_namespace(arguments, &objects),
-            user: arguments.user.clone(),
+            namespace,
+            user: given.user.clone(),
             assumptions,
         })
     }
@@ -91,67 +83,61 @@ impl Known {
     /// The decision for one object; nothing where it is neither a workload nor a service.
     pub(super) fn explain(&self, object: &Value) -> Option<Entry> {
         let kind = Kind::of(object).filter(|kind| *kind != Kind::Namespace)?;
-        let pod = Pod::new(object);
-        let name = pod.name().unwrap_or_default().to_owned();
-        let own = object.pointer("/metadata/namespace").and_then(Value::as_str);
-        let namespace_name = own.unwrap_or(&self.namespace).to_owned();
-        let namespace = self.cluster.known_namespace(&namespace_name);
-        let mut decision = match kind.template_pointer() {
-            None => decide::annotate(
-                kind,
-                object,
-                &self.setup.installation,
-                &view(&namespace_name, namespace.as_deref()),
-            ),
-            Some(pointer) => {
-                let template = object.pointer(pointer).unwrap_or(&Value::Null);
-                self.decide(kind, template, &name, (&namespace_name, namespace.as_deref()))
+        let name = Pod::new(object).name().unwrap_or_default();
+        let namespace_name = namespace_of(object, &self.namespace);
+        let namespace = self.cluster.known_namespace(namespace_name);
+        let namespace = view(namespace_name, namespace.as_deref());
+        let template = kind.template_pointer().and_then(|pointer| object.pointer(pointer));
+        let mut decision = match template {
+            None => decide::annotate(kind, object, &self.setup.installation, &namespace),
+            Some(template) => {
+                // What pods of this workload will say of themselves.
+                let reference = json!({"apiVersion": object.get("apiVersion"), "kind": kind.name(), "name": name});
+                let of_workload = json!({"metadata": {"ownerReferences": [reference]}});
+                let child = if kind == Kind::Pod { object } else { &of_workload };
+                let owner = self.cluster.known_owner(namespace_name, child).map(|owner| Owner {
+                    kind: owner.known_kind(),
+                    name: owner.name,
+                });
+                let creator = crate::cluster::Owner::sole(child).and_then(|owner| owner.known_kind());
+                self.decide(template, owner.as_ref(), creator, namespace)
             }
         };
-        if namespace.is_none() {
-            let fact =
-                format!("namespace {namespace_name} is not known: it is taken to have no labels and no annotations");
-            decision.trace.insert(0, fact);
-        }
-        let template = kind
-            .template_pointer()
-            .map(|pointer| object.pointer(pointer).cloned().unwrap_or_default());
-        let before = template.unwrap_or_else(|| object.clone());
+        decision.trace.splice(0..0, self.assumptions.iter().cloned());
         Some(Entry {
             workload: format!("{}/{name}", kind.name()),
-            namespace: namespace_name,
+            namespace: namespace_name.to_owned(),
             decision,
-            before,
+            before: template.unwrap_or(object).clone(),
         })
     }
 
     fn decide(
         &self,
-        kind: Kind,
         template: &Value,
-        name: &str,
-        (namespace_name, namespace): (&str, Option<&Namespace>),
-    ) -> decide::Decision {
+        owner: Option<&Owner>,
+        creator: Option<Kind>,
+        namespace: decide::Namespace<'_>,
+    ) -> Decision {
         // A webhook is asked after the API server's defaulting; a manifest has not seen it yet.
         let mut template = template.clone();
         pod_security::default(&mut template);
-        let template = &template;
-        let known = self.cluster.facts(&Pod::new(template));
-        let declared = self.setup.installation.values.cni_enabled.then_some(Coverage::Declared);
-        let coverage = self.declared.clone().or(declared);
-        let coverage = coverage
+        let known = self.cluster.facts(&Pod::new(&template));
+        let by_values = self.setup.installation.values.cni_enabled.then_some(Coverage::Declared);
+        let coverage = self
+            .declared
+            .clone()
+            .or(by_values)
             .or_else(|| known.coverage.map(Arc::unwrap_or_clone))
             .unwrap_or(Coverage::None);
-        let owner = owner(kind, template, name);
-        let account = kind
-            .controller_account()
-            .map(|account| format!("system:serviceaccount:kube-system:{account}"));
+        let account = creator.and_then(Kind::controller_account);
+        let account = account.map(|account| format!("system:serviceaccount:kube-system:{account}"));
         decide::decide(&Inputs {
-            pod: template,
-            namespace: view(namespace_name, namespace),
-            owner: owner.as_ref(),
+            pod: &template,
+            namespace,
+            owner,
             requester: self.user.as_deref().or(account.as_deref()).unwrap_or_default(),
-            installation: Ok(&self.setup.installation),
+            installation: &self.setup.installation,
             facts: Facts {
                 server: self.server,
                 pod_security: &self.setup.pod_security,
@@ -171,67 +157,87 @@ fn view<'a>(name: &'a str, namespace: Option<&'a Namespace>) -> decide::Namespac
     }
 }
 
-/// What the pods belong to: the workload itself; for a pod, what it says.
-fn owner(kind: Kind, template: &Value, name: &str) -> Option<Owner> {
-    if kind != Kind::Pod {
-        return Some(Owner {
-            kind: Some(kind),
-            name: name.to_owned(),
-        });
-    }
-    let owner = crate::cluster::Owner::sole(template)?;
-    Some(Owner {
-        kind: owner.known_kind(),
-        name: owner.name,
-    })
+/// The namespace of `object`, which is `default` where it names none.
+fn namespace_of<'a>(object: &'a Value, default: &'a str) -> &'a str {
+    let own = object.pointer("/metadata/namespace").and_then(Value::as_str);
+    own.filter(|name| !name.is_empty()).unwrap_or(default)
 }
 
-/// What `--cni` says. Names become nodes, where the manifests do not have them, and plugins that are meant for them.
-fn declared(cni: Option<&Cni>, objects: &mut Vec<Value>) -> Option<Coverage> {
-    match cni? {
-        Cni::All => return Some(Coverage::Declared),
-        Cni::None => return Some(Coverage::None),
-        Cni::Nodes(names) => {
-            objects.retain(|object| Plugin::read(object).is_none());
-            for name in names {
-                let known = |object: &Value| {
-                    object.get("kind").and_then(Value::as_str) == Some("Node")
-                        && object.pointer("/metadata/name").and_then(Value::as_str) == Some(name)
-                };
-                if !objects.iter().any(known) {
-                    objects.push(json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}));
-                }
-                objects.push(json!({
-                    "apiVersion": "apps/v1",
-                    "kind": "DaemonSet",
-                    "metadata": {"name": format!("on-{name}"), "labels": {"app.kubernetes.io/name": "outrigger-cni"}},
-                    "spec": {"template": {"spec": {"nodeName": name}}},
-                }));
-            }
-        }
+/// The names of the manifests' Namespaces.
+fn namespaces(objects: &[Object]) -> BTreeSet<&str> {
+    let of_kind = |object: &&Object| Kind::of(&object.value) == Some(Kind::Namespace);
+    let names = objects.iter().filter(of_kind);
+    names
+        .filter_map(|object| object.value.pointer("/metadata/name")?.as_str())
+        .collect()
+}
+
+/// The Namespace of the manifests, where they have exactly one.
+fn only_namespace(objects: &[Object]) -> Option<String> {
+    match Vec::from_iter(namespaces(objects)).as_slice() {
+        [only] => Some((*only).to_owned()),
+        _ => None,
     }
-    None
+}
+
+/// The namespaces of workloads and services that are not among the manifests.
+fn missing_namespaces(objects: &[Object], default: &str) -> BTreeSet<String> {
+    let known = namespaces(objects);
+    let placed = objects
+        .iter()
+        .filter(|object| Kind::of(&object.value).is_some_and(|kind| kind != Kind::Namespace));
+    placed
+        .map(|object| namespace_of(&object.value, default))
+        .filter(|name| !known.contains(name))
+        .map(str::to_owned)
+        .collect()
+}
+
+/// The installation that the arguments name, else the cluster's. Where nothing names its version or its trust anchors,
+/// placeholders stand for them: they decide nothing.
+fn installation(arguments: &Arguments, live: Option<String>, assumptions: &mut Vec<String>) -> Result<Installation> {
+    let given = &arguments.assumptions;
+    let anchors = given.trust_anchors.as_ref().map(|path| input::text(path)).transpose()?;
+    let mut documents: Vec<String> = given
+        .values
+        .iter()
+        .map(|path| input::text(path))
+        .collect::<Result<_>>()?;
+    let names: Vec<_> = given.values.iter().map(|path| path.display().to_string()).collect();
+    if documents.is_empty() {
+        documents.extend(live);
+    }
+    if documents.is_empty() {
+        assumptions.push("no values are given: the defaults of Linkerd's chart are assumed".to_owned());
+    }
+    let parse = |documents: &[String], anchors: Option<&str>| {
+        let documents: Vec<_> = documents.iter().map(String::as_str).collect();
+        Installation::parse(&documents, anchors, &given.linkerd_namespace).with_context(|| match names.is_empty() {
+            true => "linkerd-config".to_owned(),
+            false => names.join(", "),
+        })
+    };
+    let mut found = parse(&documents, anchors.as_deref())?;
+    if found.values.proxy_version().is_empty() {
+        documents.push("linkerdVersion: unknown".to_owned());
+        found = parse(&documents, anchors.as_deref())?;
+    }
+    if found.trust_anchors.trim().is_empty() {
+        found = parse(&documents, Some("unknown"))?;
+    }
+    Ok(found)
 }
 
 /// A file of the API server's admission configuration among the manifests wins over the values.
-fn with_configuration(mut setup: Setup, objects: &[Value]) -> Result<Setup> {
-    let kind = |object: &Value| {
-        ["AdmissionConfiguration", "PodSecurityConfiguration"]
-            .into_iter()
-            .find(|kind| object.get("kind").and_then(Value::as_str) == Some(kind))
+fn with_configuration(mut setup: Setup, objects: &[Object]) -> Result<Setup> {
+    const KINDS: [&str; 2] = ["AdmissionConfiguration", "PodSecurityConfiguration"];
+    let is_configuration = |object: &&Object| {
+        KINDS
+            .iter()
+            .any(|kind| object.value.get("kind").is_some_and(|it| it == kind))
     };
-    for (kind, object) in objects.iter().filter_map(|object| Some((kind(object)?, object))) {
-        setup.pod_security = Configuration::read(object).with_context(|| kind.to_owned())?;
+    for object in objects.iter().filter(is_configuration) {
+        setup.pod_security = Configuration::read(&object.value).with_context(|| object.place.clone())?;
     }
     Ok(setup)
-}
-
-/// Where objects go that name no namespace.
-fn default_namespace(arguments: &Arguments, objects: &[Value]) -> String {
-    let mut names = objects
-        .iter()
-        .filter(|object| Kind::of(object) == Some(Kind::Namespace))
-        .filter_map(|object| object.pointer("/metadata/name").and_then(Value::as_str));
-    let only = names.next().filter(|_| names.next().is_none());
-    arguments.namespace.as_deref().or(only).unwrap_or("default").to_owned()
 }

@@ -1,19 +1,44 @@
 //! The answer for people: a table, then each workload with its reasons.
+//!
+//! What somebody wants first is which workloads will not run, then why, and what to do about it. Every fact that led there
+//! is for those who doubt it, on demand.
 
 use super::entry::{Entry, Policy};
 use crate::cli::paint::{Paint, Tone};
+use crate::decide::{DenyReason, Outcome, Refusal};
 use crate::pod::manifest;
 use anyhow::Result;
 use similar::TextDiff;
-use std::fmt::Write;
 
-/// Renders `entries`, with diffs where they are asked for.
-pub(in crate::cli) fn render(entries: &[Entry], diff: bool, paint: Paint) -> Result<String> {
+/// How much is told of each workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Detail {
+    /// Every fact that was looked at.
+    pub(super) trace: bool,
+    /// How the pod is changed.
+    pub(super) diff: bool,
+}
+
+/// Renders `entries`.
+pub(super) fn render(entries: &[Entry], detail: Detail, paint: Paint) -> Result<String> {
     let mut text = table(entries, paint);
-    for entry in entries {
+    for entry in entries
+        .iter()
+        .filter(|entry| detail.trace || !entry.goes_without_saying())
+    {
         text.push('\n');
-        details(&mut text, entry, paint)?;
-        if diff {
+        tell(&mut text, entry, paint);
+        if detail.trace {
+            text.push_str("  trace:\n");
+            text.extend(
+                entry
+                    .decision
+                    .trace
+                    .iter()
+                    .map(|fact| paint.line(&format!("    - {fact}"), Tone::Plain)),
+            );
+        }
+        if detail.diff {
             text.push_str(&changes(entry, paint)?);
         }
     }
@@ -21,82 +46,114 @@ pub(in crate::cli) fn render(entries: &[Entry], diff: bool, paint: Paint) -> Res
 }
 
 /// One line a workload.
-pub(in crate::cli) fn table(entries: &[Entry], paint: Paint) -> String {
-    let mut rows = vec![["NAMESPACE", "WORKLOAD", "OUTCOME", "REDIRECTION", "REASON"].map(str::to_owned)];
+fn table(entries: &[Entry], paint: Paint) -> String {
+    const HEAD: [&str; 6] = ["NAMESPACE", "WORKLOAD", "OUTCOME", "REDIRECTION", "ADMITTED", "REASON"];
+    let mut rows = vec![(HEAD, Tone::Bold)];
     rows.extend(entries.iter().map(|entry| {
         let decision = &entry.decision;
-        let words = [decision.word(), decision.redirection().word(), decision.code()].map(str::to_owned);
-        let [outcome, redirection, reason] = words;
-        [
-            entry.namespace.clone(),
-            entry.workload.clone(),
-            outcome,
-            redirection,
-            reason,
-        ]
-    }));
-    let width = |column: usize| {
-        rows.iter()
-            .filter_map(|row| row.get(column))
-            .map(|it| it.chars().count())
-            .max()
-    };
-    let widths: Vec<_> = (0..5).map(|column| width(column).unwrap_or(0)).collect();
-    let mut text = String::new();
-    for row in &rows {
-        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
-        let line = cells.collect::<Vec<_>>().join("  ");
-        let tone = match row.get(2).map(String::as_str) {
-            Some("OUTCOME") => Tone::Bold,
-            Some("inject") => Tone::Green,
-            Some("deny") => Tone::Red,
-            _ => Tone::Plain,
+        let (admitted, tone) = match (decision.would_be_refused(), &decision.outcome) {
+            (true, _) => ("no", Tone::Red),
+            (false, Outcome::Inject { .. }) => ("yes", Tone::Green),
+            (false, Outcome::Skip(_) | Outcome::Deny(_)) => ("yes", Tone::Plain),
         };
-        text.push_str(&paint.line(line.trim_end(), tone));
+        let row = [
+            entry.namespace.as_str(),
+            entry.workload.as_str(),
+            decision.word(),
+            decision.redirection().word(),
+            admitted,
+            decision.code(),
+        ];
+        (row, tone)
+    }));
+    let mut widths = [0; HEAD.len()];
+    for (row, _) in &rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
     }
-    text
+    let line = |(row, tone): &([&str; HEAD.len()], Tone)| {
+        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
+        paint.line(cells.collect::<Vec<_>>().join("  ").trim_end(), *tone)
+    };
+    rows.iter().map(line).collect()
 }
 
-fn details(text: &mut String, entry: &Entry, paint: Paint) -> Result<()> {
+/// The reason, what the policies say, and warnings.
+fn tell(text: &mut String, entry: &Entry, paint: Paint) {
     let decision = &entry.decision;
+    let mut say = |line: &str, tone| text.push_str(&paint.line(line, tone));
     let heading = format!("{} in {}: {}", entry.workload, entry.namespace, decision.word());
-    text.push_str(&paint.line(&heading, Tone::Bold));
-    writeln!(text, "  {} ({})", decision.message(), decision.code())?;
-    for policy in decision.policies.iter().map(Policy::of) {
-        let exempt = policy
-            .exempt
-            .map_or_else(String::new, |what| format!(", exempt: {what}"));
-        let message = if policy.message.is_empty() {
-            String::new()
+    say(&heading, Tone::Bold);
+    if let Outcome::Deny(DenyReason::NoRedirection(refusal)) = &decision.outcome {
+        say(&format!("  {} ({})", Refusal::GIST, decision.code()), Tone::Red);
+        let obstacles = refusal.attempts.iter().chain(&refusal.obstacle);
+        obstacles.for_each(|obstacle| say(&format!("    - {obstacle}"), Tone::Plain));
+        say("  ways out, each enough by itself:", Tone::Plain);
+        let ways_out = refusal.ways_out.iter();
+        ways_out.for_each(|way| say(&format!("    - {way}"), Tone::Plain));
+    } else {
+        let tone = if matches!(decision.outcome, Outcome::Deny(_)) {
+            Tone::Red
         } else {
-            format!(": {}", policy.message)
+            Tone::Plain
         };
-        writeln!(
-            text,
-            "  {} {}: {}{exempt}{message}",
-            policy.by, policy.policy, policy.verdict
-        )?;
+        say(&format!("  {} ({})", decision.message(), decision.code()), tone);
+        for line in decision.policies.iter().flat_map(|opinion| Policy::of(opinion).lines()) {
+            say(&format!("  {line}"), Tone::Plain);
+        }
+        if decision.would_be_refused() && !matches!(decision.outcome, Outcome::Deny(_)) {
+            say(
+                "  the pod is refused as it came, whether it is injected or not",
+                Tone::Red,
+            );
+        }
+    }
+    if let Some(ports) = entry.opaque_ports() {
+        say(
+            &format!("  it gets the annotation config.linkerd.io/opaque-ports: {ports}"),
+            Tone::Plain,
+        );
     }
     for warning in &decision.warnings {
-        text.push_str(&paint.line(&format!("  warning: {warning}"), Tone::Yellow));
+        say(&format!("  warning: {warning}"), Tone::Yellow);
     }
-    for fact in &decision.trace {
-        writeln!(text, "    - {fact}")?;
+}
+
+impl Policy<'_> {
+    /// The verdict, and what else the API server will say, a line each.
+    fn lines(&self) -> Vec<String> {
+        let exempt = self.exempt.map_or_else(String::new, |what| format!(", exempt: {what}"));
+        let message = match self.message {
+            "" => String::new(),
+            message => format!(": {message}"),
+        };
+        let mut lines = vec![format!(
+            "{} {}: {}{exempt}{message}",
+            self.by, self.policy, self.verdict
+        )];
+        lines.extend(match (self.warning, self.audit) {
+            (Some(warning), Some(audit)) if warning == audit => vec![format!("  warns and audits: {warning}")],
+            (warning, audit) => [("warns", warning), ("audits", audit)]
+                .into_iter()
+                .filter_map(|(verb, text)| Some(format!("  {verb}: {}", text?)))
+                .collect(),
+        });
+        lines
     }
-    Ok(())
 }
 
 /// How the pod is changed, as a unified diff of its YAML.
-pub(in crate::cli) fn changes(entry: &Entry, paint: Paint) -> Result<String> {
+fn changes(entry: &Entry, paint: Paint) -> Result<String> {
     if entry.decision.patch.is_empty() {
         return Ok(String::new());
     }
-    let (before, after) = (manifest::to_yaml(&entry.before)?, manifest::to_yaml(&entry.after())?);
+    let (before, after) = (manifest::to_yaml(&entry.before)?, manifest::to_yaml(&entry.after()?)?);
     let diff = TextDiff::from_lines(&before, &after);
     let name = format!("{}/{}", entry.namespace, entry.workload);
     let unified = diff
         .unified_diff()
-        .header(&name, &format!("{name} injected"))
+        .header(&format!("{name} (pod)"), &format!("{name} (pod, injected)"))
         .to_string();
     let tone = |line: &str| match line.chars().next() {
         Some('+') => Tone::Green,

@@ -11,11 +11,11 @@ use crate::config::annotation::{
 use crate::config::values::Values;
 use crate::config::{Config, Installation, Layers, difference};
 use crate::decide::{self, DenyReason, Namespace, SkipReason, asked, eligibility};
-use crate::inject::patch::Operation;
+use crate::inject::patch::Patch;
 use crate::inject::uninject::uninject;
 use crate::inject::{self, Metadata, Owner, Redirection, Shape, metadata_patch};
 use crate::pod::workload::Kind;
-use crate::pod::{Pod, boolean};
+use crate::pod::{Pod, boolean, structure};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
@@ -62,7 +62,7 @@ impl Injector {
     pub fn new(installation: &Installation, values: Values, options: Options) -> Self {
         let overrides = difference::annotations(&installation.values, &values);
         let mut installation = installation.clone();
-        installation.values = values;
+        installation.values = values.into();
         Self {
             installation,
             overrides,
@@ -88,16 +88,14 @@ impl Injector {
     pub fn inject(&self, object: &Value) -> Change {
         let skipped = || Ok(Changed::new(object.clone(), Outcome::Skipped));
         let Some(kind) = Kind::of(object) else { return skipped() };
-        let Some(prefix) = kind.template_pointer() else {
+        let name = format!("{}/{}", kind.lower_case(), Pod::new(object).name().unwrap_or_default());
+        let failed = |error| format!("failed to inject {name}: {error}");
+        let template = structure::of_workload(kind, object).map_err(|malformed| failed(malformed.to_string()))?;
+        let (Some(template), Some(prefix)) = (template, kind.template_pointer()) else {
             return match self.annotations_of(kind) {
                 Some(annotations) => Ok(Changed::new(annotated(object, "", annotations)?, Outcome::Annotated)),
                 None => skipped(),
             };
-        };
-        let name = format!("{}/{}", kind.lower_case(), Pod::new(object).name().unwrap_or_default());
-        let failed = |error| format!("failed to inject {name}: {error}");
-        let Some(template) = object.pointer(prefix) else {
-            return Err(failed("it has no pod template".to_owned()));
         };
         let workload = Workload {
             kind,
@@ -153,7 +151,7 @@ impl Injector {
             labels: None,
             annotations: Some(&asked),
         };
-        let mut reasons = eligibility::judge(&pod, &namespace, Some(&self.installation), &mut Vec::new()).reasons;
+        let mut reasons = eligibility::judge(&pod, &namespace, &self.installation, &mut Vec::new()).reasons;
         // The API server mounts the token; a template has no mount to look at.
         let token = boolean(pod.spec(), "automountServiceAccountToken") != Some(false);
         reasons.retain(|reason| {
@@ -190,7 +188,7 @@ impl Injector {
     }
 
     /// The patch that has the webhook inject the pods.
-    fn annotations(&self, workload: &Workload<'_>) -> Vec<Operation> {
+    fn annotations(&self, workload: &Workload<'_>) -> Patch {
         let mut annotations = self.pod_annotations();
         if Pod::new(workload.template).annotation(INJECT) != Some("ingress") {
             annotations
@@ -201,11 +199,11 @@ impl Injector {
             annotations,
             labels: BTreeMap::new(),
         };
-        metadata_patch(metadata, workload.template, workload.prefix)
+        metadata_patch(&metadata, workload.template, workload.prefix)
     }
 
     /// The patch that gives the pods the proxy, with a warning for each value that was not taken.
-    fn proxy(&self, workload: &Workload<'_>) -> Result<(Vec<Operation>, Vec<String>), String> {
+    fn proxy(&self, workload: &Workload<'_>) -> Result<(Patch, Vec<String>), String> {
         let Workload {
             kind,
             object,
@@ -246,8 +244,9 @@ impl Injector {
             return Err(DenyReason::UserClash { container, user }.to_string());
         }
         let shape = Shape::new(&self.installation, &config, &pod, chosen, debug).map_err(|error| error.to_string())?;
+        shape.check_names(&pod).map_err(|error| error.to_string())?;
         let warnings = config.problems.iter().map(ToString::to_string).collect();
-        Ok((shape.into_patch(metadata, template, prefix), warnings))
+        Ok((shape.into_patch(&metadata, template, prefix), warnings))
     }
 
     /// The redirection that a flag or the template asks for.
@@ -307,13 +306,11 @@ fn annotated(object: &Value, prefix: &str, annotations: BTreeMap<String, String>
         labels: BTreeMap::new(),
     };
     let place = object.pointer(prefix).unwrap_or(&Value::Null);
-    apply(object, &metadata_patch(metadata, place, prefix))
+    apply(object, &metadata_patch(&metadata, place, prefix))
 }
 
-fn apply(object: &Value, patch: &[Operation]) -> Result<Value, String> {
-    let patch: json_patch::Patch = serde_json::to_value(patch)
-        .and_then(serde_json::from_value)
-        .map_err(|error| error.to_string())?;
+fn apply(object: &Value, patch: &Patch) -> Result<Value, String> {
+    let patch: json_patch::Patch = serde_json::from_slice(patch.as_json()).map_err(|error| error.to_string())?;
     let mut patched = object.clone();
     json_patch::patch(&mut patched, &patch).map_err(|error| error.to_string())?;
     Ok(patched)

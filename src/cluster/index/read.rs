@@ -23,7 +23,7 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 pub struct ObjectsError {
     kind: &'static str,
     name: String,
-    source: serde_json::Error,
+    source: serde_path_to_error::Error<serde_json::Error>,
 }
 
 /// What is kept of a node's `spec`.
@@ -146,7 +146,7 @@ fn decode<K: DeserializeOwned>(kind: &'static str, object: &Value) -> Result<K, 
     if let (Some(whole), Some(object)) = (whole.as_object_mut(), object.as_object()) {
         whole.extend(object.iter().map(|(key, value)| (key.clone(), value.clone())));
     }
-    serde_json::from_value(whole).map_err(|source| ObjectsError {
+    serde_path_to_error::deserialize(whole).map_err(|source| ObjectsError {
         kind,
         name: object
             .pointer("/metadata/name")

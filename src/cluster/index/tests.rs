@@ -111,7 +111,10 @@ fn coverage_is_judged_once_until_something_changes() {
 fn a_manifest_of_the_wrong_shape_is_named() {
     let bad = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "labels": {"zone": 7}}});
     let error = Index::from_objects(&[bad]).unwrap_err().to_string();
-    assert!(error.starts_with("Node \"n1\": invalid type: integer `7`"), "{error}");
+    assert!(
+        error.starts_with("Node \"n1\": metadata.labels.zone: invalid type: integer `7`"),
+        "{error}"
+    );
 }
 
 fn named(name: &str, zone: &str) -> (Arc<str>, Node) {

@@ -1,4 +1,5 @@
 use super::*;
+use proptest::prelude::*;
 
 const SOUND: &str = r#"{"cniVersion": "1.1.0", "name": "net", "type": "outrigger-cni""#;
 
@@ -121,5 +122,19 @@ fn errors_are_answered_in_the_version_of_the_call() {
     assert_eq!(version_of("{\"cniVersion\": \"0.4.0\"}"), Version::V040);
     for text in ["", "{}", "{\"cniVersion\": \"0.2.0\"}", "{\"cniVersion\": \"1.0.0\""] {
         assert_eq!(version_of(text), Version::LATEST, "{text}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_text_is_too_strange(mut text in "\\PC{0,40}", at in 0_usize..300, cut in 0_usize..300) {
+        let sound = format!("{SOUND}, \"prevResult\": {{\"ips\": []}}, \"linkerd\": {{\"ipv6\": true}}}}");
+        prop_assert!(NetworkConfig::parse(&text).is_err());
+        let (at, cut) = (at.min(sound.len()), cut.min(sound.len()));
+        text = format!("{}{text}{}", &sound[..at.min(cut)], &sound[at.max(cut)..]);
+        match NetworkConfig::parse(&text) {
+            Ok(config) => prop_assert!(config.previous().is_none_or(|previous| text.contains(previous))),
+            Err(failure) => prop_assert!([1, 6, 7].contains(&failure.code()) && !failure.to_string().contains('\n')),
+        }
     }
 }

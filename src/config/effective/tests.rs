@@ -78,7 +78,7 @@ fn environment_variables_of_both_layers_are_merged_by_name() {
         &json!({key: r#"[{"name":"B","value":"pod"}]"#}),
     );
     let expected = json!([{"name": "A", "value": "ns"}, {"name": "B", "value": "pod"}]);
-    assert_eq!(Value::Array(config.values.proxy.additional_env), expected);
+    assert_eq!(Value::Array(config.values.proxy.additional_env.clone()), expected);
     let config = effective(&json!({}), &json!({key: "[1]"}));
     assert_eq!(config.problems[0].key, key);
 }
@@ -90,5 +90,16 @@ fn problems_name_key_value_and_accepted_form() {
     assert_eq!(
         problem.to_string(),
         r#"pod annotation config.linkerd.io/proxy-uid: "0" is not a user ID other than 0"#
+    );
+}
+
+#[test]
+fn a_long_value_is_not_repeated_to_its_end() {
+    let value = "\"é".repeat(1000);
+    let config = effective(&json!({}), &json!({"config.linkerd.io/proxy-uid": value}));
+    let text = config.problems[0].to_string();
+    assert!(
+        text.ends_with("… is not a user ID other than 0") && text.len() < 300,
+        "{text}"
     );
 }

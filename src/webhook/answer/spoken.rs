@@ -2,7 +2,7 @@
 
 use crate::decide::{Decision, DenyReason, Outcome};
 use crate::webhook::metrics::AnswerLabels;
-use crate::webhook::review;
+use crate::webhook::review::{self, WARNING_LIMIT};
 
 /// The levels of Pod Security, which are all that the metric's label may say.
 const LEVELS: [&str; 3] = ["privileged", "baseline", "restricted"];
@@ -15,30 +15,62 @@ pub(super) fn outcome(decision: &Decision) -> review::Outcome {
             message: decision.message(),
         };
     }
-    let patch = (!decision.patch.is_empty()).then(|| serde_json::to_vec(&decision.patch).unwrap_or_default());
-    review::Outcome::Admitted {
-        patch: patch.filter(|patch| !patch.is_empty()),
-    }
+    let patch = (!decision.patch.is_empty()).then(|| decision.patch.as_json().to_vec());
+    review::Outcome::Admitted { patch }
 }
 
 /// What somebody reads who tries something out: the decision first, code before everything. `workload` names what the
-/// pods belong to where no pod was created.
+/// pods belong to where no pod was created; a pod that is denied comes with an error that has the reasons.
 pub(super) fn warnings_of_dry_run(decision: &Decision, workload: Option<&str>) -> Vec<String> {
     let code = decision.code();
     let pods = workload.map_or_else(String::new, |workload| format!(" for pods of {workload}"));
-    let mut lines = vec![match &decision.outcome {
-        Outcome::Inject { redirection, reason } => format!("{code}: inject, {redirection}{pods}: {reason}"),
-        Outcome::Skip(_) => format!("{code}: skip{pods}: {}", decision.message()),
-        Outcome::Deny(_) => format!("{code}: deny{pods}"),
-    }];
-    match &decision.outcome {
-        Outcome::Deny(DenyReason::NoRedirection { attempts, .. }) => {
-            lines.extend(attempts.iter().map(|attempt| format!("{code}: {attempt}")));
-        }
-        Outcome::Deny(reason) => lines.push(format!("{code}: {reason}")),
-        Outcome::Inject { .. } | Outcome::Skip(_) => {}
+    let mut all = match &decision.outcome {
+        Outcome::Inject { redirection, reason } => lines(code, &format!("inject, {redirection}{pods}: {reason}")),
+        Outcome::Skip(_) => lines(code, &format!("skip{pods}: {}", decision.message())),
+        Outcome::Deny(_) => lines(code, &format!("deny{pods}")),
+    };
+    if let (Outcome::Deny(reason), Some(_)) = (&decision.outcome, workload) {
+        all.extend(reasons(reason).iter().flat_map(|reason| lines(code, reason)));
     }
-    lines.extend(decision.warnings.iter().map(ToString::to_string));
+    all.extend(warnings(decision));
+    all
+}
+
+/// Why a pod is denied, and what could be done.
+fn reasons(reason: &DenyReason) -> Vec<String> {
+    if let DenyReason::NoRedirection(refusal) = reason {
+        let ways_out = format!("either {}", refusal.ways_out.join(", or "));
+        return refusal
+            .attempts
+            .iter()
+            .chain(&refusal.obstacle)
+            .cloned()
+            .chain([ways_out])
+            .collect();
+    }
+    vec![reason.to_string()]
+}
+
+/// What the author of a pod should know.
+pub(super) fn warnings(decision: &Decision) -> Vec<String> {
+    let warnings = decision.warnings.iter();
+    warnings
+        .flat_map(|warning| lines(warning.caution.code(), &warning.text))
+        .collect()
+}
+
+/// A text in lines that fit into a warning, with `code` before each.
+fn lines(code: &str, text: &str) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= WARNING_LIMIT => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(format!("{code}: {word}")),
+        }
+    }
     lines
 }
 
@@ -49,7 +81,7 @@ pub(super) fn audit(decision: &Decision) -> Vec<(&'static str, String)> {
         ("reason", decision.code().to_owned()),
         ("redirection", decision.redirection().word().to_owned()),
     ];
-    if let Some(opinion) = decision.policies.last() {
+    if let Some(opinion) = decision.decided_by() {
         audit.push((opinion.by, opinion.policy.clone()));
     }
     audit
@@ -57,7 +89,7 @@ pub(super) fn audit(decision: &Decision) -> Vec<(&'static str, String)> {
 
 /// Labels of the metric.
 pub(super) fn labels(decision: &Decision) -> AnswerLabels {
-    let policy = decision.policies.last().map_or("", |opinion| opinion.policy.as_str());
+    let policy = decision.decided_by().map_or("", |opinion| opinion.policy.as_str());
     AnswerLabels {
         decision: decision.code(),
         redirection: decision.redirection().word(),

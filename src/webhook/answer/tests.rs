@@ -152,6 +152,27 @@ async fn owners_hear_what_became_of_their_pods() {
 }
 
 #[tokio::test]
+async fn nobody_is_told_again_of_a_pod_that_was_injected() {
+    let app = app(&shop("privileged"), VALUES);
+    let mut injected = pod();
+    injected["metadata"]["ownerReferences"] =
+        json!([{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "node", "uid": "1"}]);
+    let Outcome::Admitted { patch: Some(patch) } = admit(&app, "", "Pod", injected.clone(), false).await.outcome else {
+        panic!()
+    };
+    let patch: json_patch::Patch = serde_json::from_slice(&patch).unwrap();
+    json_patch::patch(&mut injected, &patch).unwrap();
+    let again = admit(&app, "", "Pod", injected.clone(), true).await;
+    assert_eq!(again.outcome, Outcome::Admitted { patch: None });
+    assert_eq!((again.warnings.len(), again.audit.len(), again.event), (0, 0, None));
+    assert!(again.linkerd.is_none());
+    assert_eq!(again.labels.decision, "sidecar_already_exists");
+    // Linkerd's own is worth a word.
+    injected["metadata"]["annotations"]["linkerd.io/created-by"] = "linkerd/cli".into();
+    assert!(admit(&app, "", "Pod", injected, true).await.event.is_some());
+}
+
+#[tokio::test]
 async fn changes_and_sub_resources_are_left_alone() {
     let app = app(&shop("privileged"), VALUES);
     let mut change = review("", "Pod", &pod(), false);

@@ -1,13 +1,20 @@
 //! The answer, written straight to bytes.
 
 use super::Version;
-use base64::display::Base64Display;
+use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Serialize, Serializer};
 use std::borrow::Cow;
 
 /// The longest warning, in characters; clients may cut longer ones, and the API server drops them all past 4,096.
-const WARNING_LIMIT: usize = 120;
+pub const WARNING_LIMIT: usize = 120;
+
+/// The longest message of a denial, in characters: it may name some hundred containers, and repeat a client's text. Who
+/// reads it, reads it whole on a screen or not at all.
+const MESSAGE_LIMIT: usize = 8192;
+
+/// What stands before the patch, which is base64.
+const PATCH_FIELDS: &[u8] = br#","patchType":"JSONPatch","patch":""#;
 
 /// Bytes of an answer beside its patch: envelope, warnings and annotations of the usual length.
 const ENVELOPE_SIZE: usize = 1024;
@@ -24,7 +31,7 @@ pub enum Outcome {
     Denied {
         /// The HTTP status code that the client gets, 400 to 599: 403 where a rule speaks, 422 for an invalid object.
         code: u16,
-        /// What the client reads.
+        /// What the client reads; cut at 8,192 characters.
         message: String,
     },
 }
@@ -59,18 +66,19 @@ impl Reply<'_> {
                 allowed: status.is_none(),
                 status: status.map(|(code, message)| Status {
                     code,
-                    message,
+                    message: cut(message, MESSAGE_LIMIT),
                     reason: reason(code),
                 }),
-                patch: patch.map(Base64),
-                patch_type: patch.map(|_| "JSONPatch"),
                 warnings: self.warnings.iter().map(|text| presentable(text)).collect(),
                 audit_annotations: Annotations(self.audit),
             },
         };
-        let size = ENVELOPE_SIZE + base64::encoded_len(patch.map_or(0, <[u8]>::len), true).unwrap_or_default();
+        let size = ENVELOPE_SIZE + patch.map_or(0, base64_size);
         let mut bytes = Vec::with_capacity(size);
         serde_json::to_writer(&mut bytes, &review)?;
+        if let Some(patch) = patch {
+            append_patch(&mut bytes, patch);
+        }
         Ok(bytes)
     }
 }
@@ -90,10 +98,6 @@ struct Response<'a> {
     allowed: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<Status<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    patch: Option<Base64<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    patch_type: Option<&'static str>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Annotations::is_empty")]
@@ -103,16 +107,27 @@ struct Response<'a> {
 #[derive(Serialize)]
 struct Status<'a> {
     code: u16,
-    message: &'a str,
+    message: Cow<'a, str>,
     reason: &'static str,
 }
 
-struct Base64<'a>(&'a [u8]);
+/// Puts `patch` behind the other fields of the response, which is the last of the review. A serializer would look for
+/// something to escape in every character of it.
+fn append_patch(review: &mut Vec<u8>, patch: &[u8]) {
+    const END: &[u8] = b"}}";
+    review.truncate(review.len().saturating_sub(END.len()));
+    review.extend_from_slice(PATCH_FIELDS);
+    let start = review.len();
+    review.resize(start + base64_size(patch), 0);
+    let written = STANDARD.encode_slice(patch, review.get_mut(start..).unwrap_or_default());
+    review.truncate(start + written.unwrap_or(0));
+    review.push(b'"');
+    review.extend_from_slice(END);
+}
 
-impl Serialize for Base64<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&Base64Display::new(self.0, &STANDARD))
-    }
+/// Characters of `bytes` in base64.
+fn base64_size(bytes: &[u8]) -> usize {
+    bytes.len().div_ceil(3) * 4
 }
 
 struct Annotations<'a>(&'a [(&'static str, String)]);
@@ -144,11 +159,17 @@ fn reason(code: u16) -> &'static str {
 
 /// A warning as it can travel in an HTTP header: the API server drops one that holds a control character.
 fn presentable(text: &str) -> Cow<'_, str> {
-    let long = text.chars().nth(WARNING_LIMIT).is_some();
-    if !long && !text.contains(char::is_control) {
-        return Cow::Borrowed(text);
+    let text = cut(text, WARNING_LIMIT);
+    match text.contains(char::is_control) {
+        true => Cow::Owned(text.replace(char::is_control, " ")),
+        false => text,
     }
-    let clean = text.chars().map(|c| if c.is_control() { ' ' } else { c });
-    let kept = if long { WARNING_LIMIT - 1 } else { WARNING_LIMIT };
-    Cow::Owned(clean.take(kept).chain(long.then_some('…')).collect())
+}
+
+/// A text of at most `limit` characters; one that was cut ends in an ellipsis.
+fn cut(text: &str, limit: usize) -> Cow<'_, str> {
+    match text.char_indices().nth(limit) {
+        None => Cow::Borrowed(text),
+        Some(_) => Cow::Owned(text.chars().take(limit - 1).chain(['…']).collect()),
+    }
 }

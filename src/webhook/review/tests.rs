@@ -206,6 +206,17 @@ fn a_denial_has_code_reason_and_message() {
 }
 
 #[test]
+fn a_denial_repeats_no_megabyte() {
+    let outcome = Outcome::Denied {
+        code: 403,
+        message: "ä".repeat(1 << 20),
+    };
+    let answer = reply(&outcome, &[], &[]);
+    let message = answer["response"]["status"]["message"].as_str().unwrap();
+    assert!(message.chars().count() == 8192 && message.ends_with('…'));
+}
+
+#[test]
 fn warnings_fit_into_a_header() {
     let (exact, long) = ("ä".repeat(120), "ä".repeat(121));
     let answer = reply(&Outcome::Admitted { patch: None }, &[&exact, &long, "a\nb\u{7f}"], &[]);

@@ -1,7 +1,9 @@
-//! What a live cluster says: namespaces, nodes, the CNI plugin's DaemonSets, its release and Linkerd's configuration.
+//! What a live cluster says: namespaces, nodes, where the CNI plugin is, its release and Linkerd's configuration.
 
 use super::super::Arguments;
 use crate::cli::installation::Connection;
+use crate::cli::{describe, note_on_terminal};
+use crate::decide::Coverage;
 use crate::policy::Release;
 use crate::policy::pod_security::Server;
 use anyhow::{Context, Result};
@@ -12,33 +14,74 @@ use kube::{Api, Client, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::fmt::Debug;
 
 /// What the cluster says.
+#[derive(Default)]
 pub(super) struct Found {
     pub(super) objects: Vec<Value>,
     pub(super) values: Option<String>,
     pub(super) server: Option<Server>,
+    /// Where the CNI plugin is, where that cannot be seen.
+    pub(super) coverage: Option<Coverage>,
+    /// The namespace of objects that name none.
+    pub(super) namespace: String,
+    /// What could not be asked.
+    pub(super) assumptions: Vec<String>,
 }
 
-/// Asks the cluster that the arguments name.
-pub(super) fn ask(arguments: &Arguments) -> Result<Found> {
-    let connection = Connection::to(arguments.kubeconfig.clone(), arguments.context.clone());
+/// Which namespaces are of interest, given the default one.
+type Wanted<'a> = dyn Fn(&str) -> BTreeSet<String> + 'a;
+
+/// Asks the cluster that the arguments name; where they name none, nobody.
+pub(super) fn ask(arguments: &Arguments, wanted: &Wanted<'_>) -> Result<Found> {
+    let cluster = &arguments.cluster;
+    let mut found = Found {
+        namespace: "default".to_owned(),
+        ..Found::default()
+    };
+    if cluster.context.is_none() && cluster.kubeconfig.is_none() {
+        return Ok(found);
+    }
+    let connection = Connection::to(cluster.kubeconfig.clone(), cluster.context.clone());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let client = connection.client().await?;
-        let mut objects = list::<Namespace>(&client).await?;
-        objects.extend(list::<Node>(&client).await?);
-        objects.extend(list::<DaemonSet>(&client).await?);
+        note_on_terminal("asking the cluster…\n");
+        client.default_namespace().clone_into(&mut found.namespace);
         let info = client.apiserver_version().await.context("release of the API server")?;
-        let release = format!("{}.{}", info.major, info.minor).parse::<Release>();
-        let values = connection.find_values(&client, &arguments.linkerd_namespace).await.ok();
-        Ok(Found {
-            objects,
-            values,
-            server: release.ok().map(Server::from),
-        })
+        found.server = format!("{}.{}", info.major, info.minor)
+            .parse::<Release>()
+            .ok()
+            .map(Server::from);
+        let api = Api::<Namespace>::all(client.clone());
+        for name in wanted(&found.namespace) {
+            let namespace = api.get_opt(&name).await.with_context(|| format!("namespace {name}"))?;
+            found.objects.extend(namespace.map(value).transpose()?);
+        }
+        match nodes(&client).await {
+            Ok(objects) => found.objects.extend(objects),
+            Err(error) => found.coverage = Some(Coverage::Unknown { why: describe(&error) }),
+        }
+        if arguments.assumptions.values.is_empty() {
+            let values = connection
+                .find_values(&client, &arguments.assumptions.linkerd_namespace)
+                .await;
+            match values {
+                Ok(values) => found.values = Some(values),
+                Err(error) => found.assumptions.push(describe(&error)),
+            }
+        }
+        Ok(found)
     })
+}
+
+/// The nodes, and what may put the CNI plugin on them.
+async fn nodes(client: &Client) -> Result<Vec<Value>> {
+    let mut objects = list::<Node>(client).await?;
+    objects.extend(list::<DaemonSet>(client).await?);
+    Ok(objects)
 }
 
 /// Every object of one kind, as JSON.
@@ -51,9 +94,10 @@ where
         .list(&ListParams::default())
         .await
         .with_context(|| K::plural(&()).into_owned())?;
-    let value = |mut object: K| {
-        object.managed_fields_mut().clear();
-        serde_json::to_value(object)
-    };
-    Ok(found.items.into_iter().map(value).collect::<Result<_, _>>()?)
+    found.items.into_iter().map(value).collect()
+}
+
+fn value<K: Resource + Serialize>(mut object: K) -> Result<Value> {
+    object.managed_fields_mut().clear();
+    Ok(serde_json::to_value(object)?)
 }

@@ -10,7 +10,7 @@ fn installation(values: &str) -> Installation {
 
 fn injector(values: &str, change: impl FnOnce(&mut Values), options: Options) -> Injector {
     let installation = installation(values);
-    let mut changed = installation.values.clone();
+    let mut changed = Values::clone(&installation.values);
     change(&mut changed);
     Injector::new(&installation, changed, options)
 }
@@ -32,8 +32,12 @@ fn deployment(annotations: &Value, spec: &Value) -> Value {
         "spec": {"template": {"metadata": {"annotations": annotations}, "spec": spec}}})
 }
 
+fn application() -> Value {
+    json!({"containers": [{"name": "app", "image": "x"}]})
+}
+
 fn pod_annotations(injector: &Injector, annotations: &Value) -> Value {
-    let object = deployment(annotations, &json!({"containers": []}));
+    let object = deployment(annotations, &application());
     injector.reinject(&object).unwrap().value["spec"]["template"]["metadata"]["annotations"].clone()
 }
 
@@ -102,7 +106,7 @@ fn what_the_author_asked_for_survives() {
         json!({"linkerd.io/inject": "enabled"})
     );
 
-    let object = deployment(&ingress, &json!({"containers": []}));
+    let object = deployment(&ingress, &application());
     let proxy = manual().reinject(&object).unwrap().value["spec"]["template"]["spec"]["initContainers"][1].clone();
     assert!(
         proxy["env"]
@@ -148,15 +152,11 @@ fn what_cannot_be_injected_is_an_error_unless_it_is_disabled() {
         |_| {},
         Options::default(),
     );
-    assert!(
-        unprojected
-            .reinject(&deployment(&json!({}), &json!({"containers": []})))
-            .is_ok()
-    );
-    let without_token = json!({"automountServiceAccountToken": false, "containers": []});
+    assert!(unprojected.reinject(&deployment(&json!({}), &application())).is_ok());
+    let without_token = json!({"automountServiceAccountToken": false, "containers": [{"name": "app"}]});
     assert!(error(&unprojected, &deployment(&json!({}), &without_token)).contains("automountServiceAccountToken"));
     let control_plane = json!({"apiVersion": "v1", "kind": "Pod",
-        "metadata": {"labels": {"linkerd.io/control-plane-component": "destination"}}, "spec": {"containers": []}});
+        "metadata": {"labels": {"linkerd.io/control-plane-component": "destination"}}, "spec": application()});
     assert_eq!(
         error(&annotating(), &control_plane),
         "--manual must be set when injecting control plane components"
@@ -183,16 +183,25 @@ fn half_a_workload_is_an_error() {
     let object = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": {}});
     assert_eq!(
         error(&annotating(), &object),
-        "failed to inject deployment/web: it has no pod template"
+        "failed to inject deployment/web: spec.template is missing, expected a map with the pods' metadata and spec"
     );
     let object = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}});
-    assert!(error(&manual(), &object).starts_with("failed to inject pod/web: "));
+    assert_eq!(
+        error(&manual(), &object),
+        "failed to inject pod/web: spec is missing, expected a map with a list of containers"
+    );
+    let numbers = deployment(&json!({"config.linkerd.io/admin-port": 4191}), &application());
+    assert_eq!(
+        error(&annotating(), &numbers),
+        "failed to inject deployment/web: spec.template.metadata.annotations[config.linkerd.io/admin-port] is 4191, \
+         expected a text: put it in quotes"
+    );
 }
 
 #[test]
 fn the_redirection_is_what_was_asked_for_else_what_the_installation_has() {
     let inits = |injector: &Injector, asked: &str| {
-        let object = deployment(&json!({"linkerd.io/setup-iptables": asked}), &json!({"containers": []}));
+        let object = deployment(&json!({"linkerd.io/setup-iptables": asked}), &application());
         let value = injector.reinject(&object)?.value;
         Ok::<_, String>(names(&value["spec"]["template"]["spec"]["initContainers"]).join(" "))
     };
@@ -235,9 +244,7 @@ fn a_flag_wins_over_an_annotation_of_the_template() {
     };
     let injector = injector("", |values| values.proxy.ports.admin = 1234, options);
     let annotations = json!({"config.linkerd.io/admin-port": "9", "config.linkerd.io/control-port": "x"});
-    let injected = injector
-        .reinject(&deployment(&annotations, &json!({"containers": []})))
-        .unwrap();
+    let injected = injector.reinject(&deployment(&annotations, &application())).unwrap();
     let template = &injected.value["spec"]["template"];
     assert_eq!(
         template["metadata"]["annotations"]["config.linkerd.io/admin-port"],
@@ -258,9 +265,9 @@ fn what_would_make_the_pod_unsafe_is_an_error() {
     let containers = json!({"containers": [{"name": "app", "securityContext": {"runAsUser": 2102}}]});
     assert!(error(&manual(), &deployment(&json!({}), &containers)).contains("container \"app\" runs as user 2102"));
     let headers = json!({"config.linkerd.io/proxy-log-http-headers": "all"});
-    assert!(error(&manual(), &deployment(&headers, &json!({"containers": []}))).contains("insecure | off"));
+    assert!(error(&manual(), &deployment(&headers, &application())).contains("insecure | off"));
     let root = json!({"config.linkerd.io/proxy-uid": "0"});
-    assert!(error(&manual(), &deployment(&root, &json!({"containers": []}))).contains("a user ID other than 0"));
+    assert!(error(&manual(), &deployment(&root, &application())).contains("a user ID other than 0"));
 }
 
 /// Manifests with and without what injection adds.
@@ -289,12 +296,13 @@ fn workload() -> impl Strategy<Value = Value> {
         .prop_map(|name| json!({"name": name, "emptyDir": {}}));
     let kinds = prop::sample::select(Kind::WITH_TEMPLATE.to_vec());
     let parts = (
-        list(container.clone().boxed()),
+        prop::collection::vec(container.clone().boxed(), 0..3),
         list(container.boxed()),
         list(volume.boxed()),
     );
     (kinds, prop::option::of(entries.clone()), entries, parts).prop_map(|(kind, annotations, labels, parts)| {
-        let (containers, init_containers, volumes) = parts;
+        let (mut containers, init_containers, volumes) = parts;
+        containers.push(json!({"name": "app", "image": "x"}));
         let template = json!({"metadata": {"annotations": annotations, "labels": labels},
             "spec": {"containers": containers, "initContainers": init_containers, "volumes": volumes, "newField": {"a": null}}});
         let version = match kind {

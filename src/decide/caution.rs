@@ -1,0 +1,88 @@
+//! What the author of a pod should know, though the pod is not refused for it.
+
+use std::fmt;
+
+/// A kind of warning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Caution {
+    /// A value cannot be read; the default stands in its place.
+    IgnoredValue,
+    /// The debug container is left out, because a policy refuses it.
+    DebugContainerRefused,
+    /// The pod can land on no node of today.
+    NoNodeForPod,
+    /// Nobody can tell where the CNI plugin is.
+    CniCoverageUnknown,
+    /// Init containers start before the proxy, and after the rules.
+    InitContainersWithoutNetwork,
+    /// The pod gets a node selector.
+    HeldToCniNodes,
+    /// Linkerd's CNI plugin sets rules although none were asked for.
+    PluginIgnoresAnnotation,
+    /// A setting does nothing for native sidecars.
+    NoEffect,
+    /// The proxy of a Job does not end by itself.
+    JobWillNotFinish,
+    /// The pod is admitted without a proxy, because no redirection is left.
+    NotMeshed,
+    /// A label of the namespace says nothing valid to Pod Security.
+    InvalidNamespaceLabel,
+    /// The pod's own proxy was mended.
+    ProxyRepaired,
+    /// The pod is refused for its own sake, and no redirection would be left once it is not.
+    NoRedirectionEither,
+}
+
+impl Caution {
+    /// Every kind.
+    pub const ALL: [Self; 13] = [
+        Self::IgnoredValue,
+        Self::DebugContainerRefused,
+        Self::NoNodeForPod,
+        Self::CniCoverageUnknown,
+        Self::InitContainersWithoutNetwork,
+        Self::HeldToCniNodes,
+        Self::PluginIgnoresAnnotation,
+        Self::NoEffect,
+        Self::JobWillNotFinish,
+        Self::NotMeshed,
+        Self::InvalidNamespaceLabel,
+        Self::ProxyRepaired,
+        Self::NoRedirectionEither,
+    ];
+
+    /// A stable snake-case word.
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::IgnoredValue => "ignored_value",
+            Self::DebugContainerRefused => "debug_container_refused",
+            Self::NoNodeForPod => "no_node_for_pod",
+            Self::CniCoverageUnknown => "cni_coverage_unknown",
+            Self::InitContainersWithoutNetwork => "init_containers_without_network",
+            Self::HeldToCniNodes => "held_to_cni_nodes",
+            Self::PluginIgnoresAnnotation => "plugin_ignores_annotation",
+            Self::NoEffect => "no_effect",
+            Self::JobWillNotFinish => "job_will_not_finish",
+            Self::NotMeshed => "not_meshed",
+            Self::InvalidNamespaceLabel => "invalid_namespace_label",
+            Self::ProxyRepaired => "proxy_repaired",
+            Self::NoRedirectionEither => "no_redirection_either",
+        }
+    }
+}
+
+/// Something that the author of a pod should know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Warning {
+    /// Its kind.
+    pub caution: Caution,
+    /// What and where.
+    pub text: String,
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.caution.code(), self.text)
+    }
+}

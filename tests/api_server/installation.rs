@@ -1,0 +1,249 @@
+//! `webhook-config` as somebody installs it: certificate, manifests, Service and all, in a cluster of its own.
+//!
+//! Services have addresses of the loopback here, so that the API server reaches the webhook through its Service without
+//! any network. Only the Service's port differs from the manifests: nobody but root may serve 443.
+
+use std::fs;
+use std::net::Ipv4Addr;
+use std::process::Command;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use kube::Client;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::cluster::{
+    Cluster, FailurePolicy, Namespace, Options, Port, Reply, Verb, Webhook, WebhookOptions, call, poll, repository,
+};
+use crate::conformance_folder::conformance;
+use crate::fixtures::{LATEST, ask, questions, release};
+use crate::scene::{ENFORCE, INJECT, PLAIN};
+use crate::{announce, mesh, pod};
+
+/// A watch that failed is tried again after half a minute at most.
+const LIMIT: Duration = Duration::from_secs(90);
+
+/// What a namespace says whose objects never go to the webhook.
+const UNASKED: (&str, &str) = ("config.linkerd.io/admission-webhooks", "disabled");
+
+const SERVICE: &str = "/api/v1/namespaces/linkerd/services/linkerd-proxy-injector";
+
+/// The cluster with everything installed.
+struct Installation {
+    cluster: Cluster,
+    client: Client,
+    webhook: Webhook,
+    /// What `outrigger certs` has written.
+    tls: TempDir,
+    port: u16,
+}
+
+impl Installation {
+    /// Follows `webhook-config/README.md`.
+    async fn new() -> Self {
+        let cluster = Cluster::start(options()).await.unwrap();
+        let client = cluster.client().await;
+        create_nodes(&client).await;
+        let tls = certificate();
+        // The account, and with it webhook-config/rbac.yaml, comes with the first webhook.
+        cluster.webhook_kubeconfig().await;
+        cluster.apply("webhook-config/service.yaml");
+        cluster.apply("webhook-config/deployment.yaml");
+        let service = call(&client, Verb::Get, SERVICE, None).await.unwrap().body;
+        let address: Ipv4Addr = service["spec"]["clusterIP"].as_str().unwrap().parse().unwrap();
+        let pem = |name: &str| fs::read_to_string(tls.path().join(name)).unwrap();
+        let listen = Port::reserve_on(address);
+        let port = listen.number();
+        let options = WebhookOptions {
+            listen,
+            pair: Some((pem("tls.crt"), pem("tls.key"))),
+            ..WebhookOptions::with_values(PLAIN)
+        };
+        let webhook = Webhook::start(&cluster, options).await.unwrap();
+        let patch = json!({"spec": {"ports": [{"name": "proxy-injector", "port": port}]}});
+        let patched = call(&client, Verb::Patch, SERVICE, Some(&patch)).await.unwrap();
+        assert!(patched.accepted(), "{}", patched.body);
+        let installation = Self {
+            cluster,
+            client,
+            webhook,
+            tls,
+            port,
+        };
+        installation.register(FailurePolicy::Ignore, false);
+        installation
+    }
+
+    /// Applies the webhook's configuration.
+    fn register(&self, policy: FailurePolicy, dry_run: bool) {
+        let text = fs::read_to_string(repository().join(policy.file())).unwrap();
+        let bundle = STANDARD.encode(fs::read(self.tls.path().join("ca.crt")).unwrap());
+        let text = text.replace("CA_BUNDLE", &bundle);
+        let text = text.replace(
+            "      path: /\n",
+            &format!("      path: /\n      port: {}\n", self.port),
+        );
+        let file = self.tls.path().join("configuration.yaml");
+        fs::write(&file, text).unwrap();
+        let mut arguments = vec!["apply".to_owned(), format!("--filename={}", file.display())];
+        arguments.extend(dry_run.then(|| "--dry-run=server".to_owned()));
+        let output = self.cluster.kubectl(arguments);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(
+            String::from_utf8_lossy(&output.stderr),
+            "",
+            "no warning about {}",
+            policy.file()
+        );
+    }
+
+    /// Waits until a pod that is created in `namespace` gets `redirection`.
+    async fn until(&self, namespace: &Namespace, redirection: &str) -> Value {
+        let meshed = async || {
+            let tried = namespace.try_pod(&pod("web", &json!({}))).await;
+            (mesh::redirection(&tried.body) == Some(redirection)).then_some(tried.body)
+        };
+        let body = poll(LIMIT, meshed).await;
+        body.unwrap_or_else(|| panic!("no {redirection} in {}: {}", namespace.name, self.webhook.log()))
+    }
+}
+
+#[tokio::test]
+async fn what_is_installed_works_and_survives_the_api_server() {
+    let mut installation = Installation::new().await;
+    let client = installation.client.clone();
+    let quiet = Namespace::create(&client, "quiet", &[(ENFORCE, "baseline")], &[]).await;
+    let meshed = Namespace::create(&client, "meshed", &[(ENFORCE, "baseline")], &[INJECT]).await;
+    installation.until(&meshed, "cni").await;
+    installation.register(FailurePolicy::Fail, true);
+    the_deployment_is_restricted_clean(&client).await;
+    clean_pods_are_meshed(&client).await;
+
+    installation.cluster.restart_api_server(options()).await.unwrap();
+    // What changes now is told by watches that have failed in the meantime.
+    quiet.label(&[INJECT]).await;
+    installation.until(&quiet, "cni").await;
+    create_node(&client, "bare", &json!({"kubernetes.io/os": "linux"})).await;
+    let free = Namespace::create(&client, "free", &[], &[INJECT]).await;
+    installation.until(&free, "init-container").await;
+    let held = installation.until(&quiet, "cni").await;
+    assert_eq!(held["spec"]["nodeSelector"], json!({"cni": "yes"}));
+
+    installation.register(FailurePolicy::Fail, false);
+    let Installation { webhook, cluster, .. } = installation;
+    assert!(webhook.stop().await.status.success());
+    nobody_but_meshed_pods_needs_the_webhook(&client, &quiet).await;
+    drop(cluster);
+}
+
+fn options() -> Options {
+    Options {
+        flags: vec!["--service-cluster-ip-range=127.96.0.0/16".to_owned()],
+        ..Options::default()
+    }
+}
+
+/// Makes a certificate as `certs/README.md` says.
+fn certificate() -> TempDir {
+    let folder = TempDir::new().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_outrigger"));
+    command.args(["certs", "--dns", "linkerd-proxy-injector.linkerd.svc", "--out"]);
+    let output = command.arg(folder.path()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    folder
+}
+
+async fn create(client: &Client, path: &str, object: &Value) -> Reply {
+    let reply = call(client, Verb::Create, path, Some(object)).await.unwrap();
+    assert_eq!(reply.code, 201, "{}", reply.body);
+    reply
+}
+
+async fn create_node(client: &Client, name: &str, labels: &Value) {
+    create(
+        client,
+        "/api/v1/nodes",
+        &json!({"metadata": {"name": name, "labels": labels}}),
+    )
+    .await;
+}
+
+/// A node with Linkerd's CNI plugin, and one that runs Windows.
+async fn create_nodes(client: &Client) {
+    create_node(client, "covered", &json!({"kubernetes.io/os": "linux", "cni": "yes"})).await;
+    create_node(client, "windows", &json!({"kubernetes.io/os": "windows"})).await;
+    let namespace = Namespace::create_named(client, "linkerd-cni", &[UNASKED], &[]).await;
+    let labels = json!({"k8s-app": "linkerd-cni"});
+    let daemon_set = json!({
+        "metadata": {"name": "linkerd-cni", "labels": labels},
+        "spec": {"selector": {"matchLabels": labels}, "template": {
+            "metadata": {"labels": labels},
+            "spec": {
+                "nodeSelector": {"cni": "yes"}, "tolerations": [{"operator": "Exists"}],
+                "containers": [{"name": "install-cni", "image": "cni"}],
+            },
+        }},
+    });
+    let reply = namespace.post("apis/apps/v1", "daemonsets", &daemon_set).await;
+    assert_eq!(reply.code, 201, "{}", reply.body);
+}
+
+/// Creates a pod as the webhook's own Deployment makes them where `restricted` is enforced.
+async fn the_deployment_is_restricted_clean(client: &Client) {
+    let path = "/apis/apps/v1/namespaces/linkerd/deployments/linkerd-proxy-injector";
+    let deployment = call(client, Verb::Get, path, None).await.unwrap().body;
+    let mut pod = deployment["spec"]["template"].clone();
+    pod["metadata"]["name"] = "injector".into();
+    let namespace = Namespace::create(client, "control-plane", &[(ENFORCE, "restricted")], &[]).await;
+    let account = json!({"metadata": {"name": "linkerd-proxy-injector"}});
+    namespace.post("api/v1", "serviceaccounts", &account).await;
+    let created = namespace.create_pod(&pod).await;
+    assert_eq!(created.code, 201, "{}", created.message());
+}
+
+/// The property that names the product, with the CNI plugin found on the nodes instead of in the values.
+async fn clean_pods_are_meshed(client: &Client) {
+    let Some(folder) = conformance() else { return };
+    let mut questions = questions(&folder, release(client).await);
+    questions.retain(|question| question.version == LATEST);
+    let injected = ask(client, &questions, &[], &[INJECT]).await;
+    let meshed = |reply: &Reply| mesh::redirection(&reply.body) == Some("cni");
+    let (of, admitted) = (injected.len(), injected.iter().filter(|reply| reply.accepted()).count());
+    let proxies = injected.iter().filter(|reply| meshed(reply)).count();
+    let found = "clean pods admitted at latest where DaemonSets show the CNI plugin";
+    announce(&format!("{found}: {admitted} of {of}, {proxies} of them meshed"));
+    for (question, reply) in questions.iter().zip(&injected) {
+        assert_eq!(reply.code, 201, "{}: {}", question.name, reply.message());
+        assert_eq!(meshed(reply), !question.is_for_windows(), "{}", question.name);
+    }
+}
+
+/// What a cluster needs to start again comes up while nobody answers and the configuration fails closed.
+async fn nobody_but_meshed_pods_needs_the_webhook(client: &Client, meshed: &Namespace) {
+    let reply = meshed.create_pod(&pod("web", &json!({}))).await;
+    let reason = "failed calling webhook \"linkerd-proxy-injector.linkerd.io\"";
+    assert!(reply.code == 500 && reply.message().contains(reason), "{}", reply.body);
+
+    // Where there is no controller-manager, nobody else makes these.
+    let account = json!({"metadata": {"name": "default"}});
+    for namespace in ["kube-system", "default"] {
+        create(
+            client,
+            &format!("/api/v1/namespaces/{namespace}/serviceaccounts"),
+            &account,
+        )
+        .await;
+    }
+    for (namespace, label) in [
+        ("kube-system", ("k8s-app", "kube-dns")),
+        ("linkerd", ("linkerd.io/control-plane-component", "proxy-injector")),
+        ("linkerd-cni", ("linkerd.io/cni-resource", "true")),
+        ("default", ("linkerd.io/control-plane-component", "identity")),
+    ] {
+        let mut pod = pod("critical", &json!({}));
+        pod["metadata"]["labels"] = json!({label.0: label.1});
+        create(client, &format!("/api/v1/namespaces/{namespace}/pods"), &pod).await;
+    }
+}

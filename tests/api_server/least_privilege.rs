@@ -1,0 +1,80 @@
+//! The webhook's account has the rights that it needs, and no others.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::announce;
+use crate::cluster::{poll, repository, right, shared};
+use crate::scene::{CNI, Scene};
+use crate::workload::{create, pod_of};
+
+/// Events are published beside the answers, in milliseconds on an idle machine.
+const LIMIT: Duration = Duration::from_secs(30);
+
+#[tokio::test]
+async fn the_webhook_uses_every_right_that_it_has_and_asks_for_no_other() {
+    let scene = Scene::with_values(CNI).await;
+    let namespace = scene.meshed("baseline").await;
+    let deployment = create(&namespace, "Deployment", "shop", None).await;
+    let replica_set = create(&namespace, "ReplicaSet", "shop-1", Some(&deployment)).await;
+    let job = create(&namespace, "Job", "once", None).await;
+    // A namespace that the watch has not seen is looked up.
+    let (status, _) = scene.webhook.post(review("no-such-namespace")).await.unwrap();
+    assert_eq!(status, 200);
+
+    let cluster = shared().await;
+    let used = || {
+        let log = cluster.audit_log();
+        let asked = log.iter().filter(|event| event.is_of_the_webhook());
+        let (refused, allowed): (Vec<_>, Vec<_>) = asked.partition(|event| event.code() == 403);
+        assert!(refused.is_empty(), "{refused:#?}");
+        allowed
+            .iter()
+            .filter_map(|event| event.right())
+            .collect::<BTreeSet<_>>()
+    };
+    let granted = granted();
+    let all = async || {
+        // An event is published anew, and counted up when the same happens again.
+        for owner in [&replica_set, &job] {
+            let reply = namespace.create_pod(&pod_of(owner)).await;
+            assert_eq!(reply.code, 201, "{}", reply.message());
+        }
+        (used() == granted).then_some(())
+    };
+    poll(LIMIT, all).await;
+    assert_eq!(used(), granted, "used and granted");
+    announce(&format!(
+        "rights of the webhook, all used and none refused: {}",
+        granted.len()
+    ));
+}
+
+/// The rights of `webhook-config/rbac.yaml`.
+fn granted() -> BTreeSet<String> {
+    let text = fs::read_to_string(repository().join("webhook-config/rbac.yaml")).unwrap();
+    let documents: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
+    let role = documents.iter().find(|object| object["kind"] == "ClusterRole").unwrap();
+    let strings = |rule: &Value, key: &str| -> Vec<String> { serde_json::from_value(rule[key].clone()).unwrap() };
+    let mut rights = BTreeSet::new();
+    for rule in role["rules"].as_array().unwrap() {
+        for group in strings(rule, "apiGroups") {
+            for resource in strings(rule, "resources") {
+                rights.extend(strings(rule, "verbs").iter().map(|verb| right(verb, &group, &resource)));
+            }
+        }
+    }
+    rights
+}
+
+fn review(namespace: &str) -> Vec<u8> {
+    let request = json!({
+        "uid": "u", "kind": {"group": "", "version": "v1", "kind": "Pod"}, "namespace": namespace,
+        "operation": "CREATE", "object": {"metadata": {"name": "web"}},
+    });
+    let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request});
+    review.to_string().into_bytes()
+}

@@ -1,0 +1,30 @@
+//! The account that the webhook runs as: the service account of `webhook-config/rbac.yaml`, with no other rights.
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use super::{Cluster, Namespace, Verb, call};
+
+/// The namespace of the control plane, which the webhook is part of.
+const NAMESPACE: &str = "linkerd";
+
+const NAME: &str = "linkerd-proxy-injector";
+
+/// The user that the service account is.
+pub(super) const USER: &str = "system:serviceaccount:linkerd:linkerd-proxy-injector";
+
+/// Makes the account, and a kubeconfig with a token of it.
+pub(super) async fn create(cluster: &Cluster) -> PathBuf {
+    let client = cluster.client().await;
+    let labels = [("config.linkerd.io/admission-webhooks", "disabled")];
+    Namespace::create_named(&client, NAMESPACE, &labels, &[]).await;
+    cluster.apply("webhook-config/rbac.yaml");
+    let request = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
+    let path = format!("/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{NAME}/token");
+    let reply = call(&client, Verb::Create, &path, Some(&request)).await;
+    let reply = reply.expect("the API server answers");
+    let token = reply.body.pointer("/status/token").and_then(Value::as_str);
+    let token = token.unwrap_or_else(|| panic!("no token of {USER}: {}", reply.body));
+    cluster.write_kubeconfig("webhook.kubeconfig", token)
+}
