@@ -8,7 +8,7 @@
 use divan::Bencher;
 use outrigger::config::Installation;
 use outrigger::decide::{Coverage, Facts, Inputs, Namespace, decide};
-use outrigger::inject::Owner;
+use outrigger::inject::{Owner, Prepared};
 use outrigger::pod::workload::Kind;
 use outrigger::policy::Release;
 use outrigger::policy::pod_security::{Configuration, Server};
@@ -38,7 +38,8 @@ fn pod(containers: usize) -> Value {
 
 #[divan::bench(args = [1, 10, 100])]
 fn decide_and_write(bencher: Bencher<'_, '_>, containers: usize) {
-    let installation = Installation::parse(&["linkerdVersion: v1"], Some("anchors"), "linkerd").unwrap();
+    let installation = Installation::parse(&["linkerdVersion: v1"], Some("anchors"), "linkerd").map(Prepared::from);
+    let installation = installation.unwrap();
     let pod = pod(containers);
     let labels = json!({"pod-security.kubernetes.io/enforce": "restricted"});
     let annotations = json!({"linkerd.io/inject": "enabled"});

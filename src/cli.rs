@@ -17,6 +17,7 @@ mod explain;
 mod input;
 mod installation;
 mod logging;
+mod names;
 mod objects;
 mod paint;
 mod policy;
@@ -120,7 +121,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             let status = if error.use_stderr() { bad_input } else { 0 };
             return match error.print() {
                 Ok(()) => ExitCode::from(status),
-                Err(error) => failed(&error.into(), status),
+                Err(error) => failed(&error.into(), bad_input),
             };
         }
     };
@@ -190,10 +191,15 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// Prints on standard output. A reader that closes the pipe has read enough; the command's verdict stands.
+/// Prints on standard output.
 fn print(text: &str) -> Result<()> {
-    let mut output = io::stdout().lock();
-    match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
+    print_with(|output| output.write_all(text.as_bytes()))
+}
+
+/// Has `write` print on standard output. A reader that closes the pipe has read enough; the command's verdict stands.
+fn print_with(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
+    let mut output = io::BufWriter::new(io::stdout().lock());
+    match write(&mut output).and_then(|()| output.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(anyhow::Error::new(error).context("standard output"))
         }
@@ -220,9 +226,14 @@ fn warn(text: &str) {
 
 /// The text without characters that a terminal obeys: what is quoted from a manifest is somebody else's.
 fn printable(text: &str) -> String {
+    text.split('\n').map(printable_line).collect::<Vec<_>>().join("\n")
+}
+
+/// The same for what is to stay on one line.
+fn printable_line(text: &str) -> String {
     let mut printable = String::with_capacity(text.len());
     for c in text.chars() {
-        if c.is_control() && c != '\n' {
+        if c.is_control() {
             printable.extend(c.escape_default());
         } else {
             printable.push(c);

@@ -4,6 +4,7 @@
 //! unknown owner one get, each with a deadline and shared by all requests that ask at the same time. There is never a
 //! watch on pods. Where the API server cannot be reached, what was known last is served and said to be stale.
 
+pub mod connect;
 pub mod events;
 pub mod facts;
 pub mod index;
@@ -12,9 +13,11 @@ pub mod owner;
 mod lookup;
 mod watch;
 
+pub use connect::{Access, ConnectError, configure, connect};
 pub use facts::{Facts, Namespace};
 pub use lookup::LookupError;
 pub use owner::Owner;
+pub use watch::server_of;
 
 use crate::pod::Pod;
 use crate::policy::pod_security::Server as ApiServer;
@@ -81,7 +84,7 @@ impl Cluster {
         }
     }
 
-    /// Whether namespaces are known, and everything else is known or was found to be unavailable.
+    /// Whether namespaces and the server's release are known, and everything else is known or was found to be unavailable.
     pub fn settled(&self) -> bool {
         self.index().settled()
     }
@@ -154,7 +157,7 @@ impl Cluster {
         above.filter(|above| child.yields_to(above))
     }
 
-    fn index(&self) -> MutexGuard<'_, Index> {
+    pub(crate) fn index(&self) -> MutexGuard<'_, Index> {
         self.index.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

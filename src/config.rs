@@ -14,11 +14,16 @@ mod grammar;
 mod installation;
 pub(crate) mod opaque_ports;
 mod overrides;
+mod problem;
 mod quantity;
+mod security_contexts;
+mod skip_lists;
+mod validation;
 
 pub use annotation::Origin;
-pub use effective::{Config, Layers, Overridden, Problem};
-pub(crate) use installation::hex;
+pub use effective::{Config, Layers, NamespaceLayer, Overridden};
 pub use installation::{ConfigError, Installation};
 pub use overrides::Unreadable;
+pub(crate) use problem::quote;
+pub use problem::{Consequence, Problem};
 pub use quantity::Quantity;

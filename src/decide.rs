@@ -31,10 +31,9 @@ pub use reason::{DenyReason, InjectReason};
 pub use refusal::Refusal;
 pub use setup::{Setup, SetupError};
 
-use crate::config::annotation::Origin;
-use crate::config::{Config, Installation, Layers};
+use crate::config::{Config, Consequence, Installation, Layers, NamespaceLayer};
 use crate::inject::patch::Patch;
-use crate::inject::{Metadata, Owner, opaque_ports};
+use crate::inject::{Metadata, Owner, Prepared, opaque_ports};
 use crate::pod::workload::Kind;
 use crate::pod::{Pod, structure};
 use crate::policy::pod_security::{Configuration, Policy, Server};
@@ -79,7 +78,7 @@ pub struct Inputs<'a> {
     /// The name of the user who creates the pod.
     pub requester: &'a str,
     /// The configuration. What it lacks keeps only pods out that would be injected.
-    pub installation: &'a Installation,
+    pub installation: &'a Prepared,
     /// What is known about the cluster.
     pub facts: Facts<'a>,
 }
@@ -171,22 +170,24 @@ fn repaired(mut decision: Decision, repair: Patch) -> Decision {
 /// The pod's configuration, with a warning for each value that was not taken.
 fn effective(inputs: &Inputs<'_>, installation: &Installation, pod: &Pod<'_>, decision: &mut Decision) -> Config {
     let layers = Layers {
-        namespace: inputs.namespace.annotations,
+        namespace: Some(NamespaceLayer {
+            annotations: inputs.namespace.annotations,
+            labels: inputs.namespace.labels,
+        }),
         pod,
         workload: None,
     };
     let mut config = Config::effective(installation, &layers);
-    for field in &config.overridden {
-        decision.trace.push(match field.origin {
-            Origin::Namespace | Origin::Pod => format!(
-                "{} is set by the {} {}",
-                field.values_key, field.origin, field.annotation
-            ),
-            Origin::Values | Origin::Default => format!("{} is narrowed to the pod's own ports", field.values_key),
-        });
-    }
+    decision.trace.extend_from_slice(installation.changes());
+    decision.trace.extend(config.overridden.iter().map(ToString::to_string));
     for problem in &config.problems {
-        decision.warn(Caution::IgnoredValue, problem.to_string());
+        let caution = match problem.consequence {
+            Consequence::Kept => Caution::DoubtfulValue,
+            Consequence::Ignored => Caution::IgnoredValue,
+            // The denial says it.
+            Consequence::Fatal => continue,
+        };
+        decision.warn(caution, problem.to_string());
     }
     let release = inputs.facts.server.release;
     // The sidecar containers of Kubernetes are on by default from 1.29; an older server drops their restartPolicy.

@@ -15,6 +15,7 @@ mod env;
 mod labels;
 mod metadata;
 mod parameters;
+mod prepared;
 mod proxy;
 mod proxy_init;
 mod shape;
@@ -23,6 +24,8 @@ mod volumes;
 
 pub use labels::Owner;
 pub use metadata::{CREATED_BY, Metadata};
+pub use prepared::Prepared;
+pub(crate) use proxy::SERVICE_ACCOUNT;
 pub use proxy::user as proxy_user;
 pub use shape::{Shape, ShapeError, check, metadata_patch};
 

@@ -24,7 +24,7 @@ mod shutdown;
 
 pub use admin::Admin;
 pub use options::Options;
-pub use server::{ServeError, Server, config, serve_admin};
+pub use server::{ServeError, Server, serve_admin};
 pub use shutdown::{Phase, signals};
 
 /// Serves until a signal says to stop.

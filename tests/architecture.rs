@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 /// What each room may import from the others. Rooms that are missing here may import everything.
 const IMPORTS: [(&str, &[&str]); 9] = [
     ("pod", &[]),
-    ("config", &["pod"]),
+    ("config", &["pod", "redirect"]),
     ("policy", &["pod"]),
     ("redirect", &[]),
     ("inject", &["config", "pod"]),

@@ -9,9 +9,14 @@ use serde_json::Value;
 use similar::TextDiff;
 use std::fmt::Write;
 
-/// Renders the answers.
+/// Renders the answers: the longest part first, so that a terminal is left with the table.
 pub(crate) fn render(answers: &[Answer], cluster: &[Value]) -> Result<String> {
-    let mut text = table(answers, cluster);
+    let mut text = String::new();
+    if let Some(answer) = answers.iter().find(|answer| audit(answer, "redirection") == "cni") {
+        text.push_str(&diff(answer)?);
+        text.push('\n');
+    }
+    text.push_str(&table(answers, cluster));
     for answer in answers {
         if let Some(message) = answer.response.pointer("/status/message").and_then(Value::as_str) {
             let (gist, reasons) = message.split_once(": ").unwrap_or(("", message));
@@ -20,10 +25,6 @@ pub(crate) fn render(answers: &[Answer], cluster: &[Value]) -> Result<String> {
                 writeln!(text, "  {}", reason.replace(", or ", "\n    or "))?;
             }
         }
-    }
-    if let Some(answer) = answers.iter().find(|answer| audit(answer, "redirection") == "cni") {
-        text.push('\n');
-        text.push_str(&diff(answer)?);
     }
     Ok(text)
 }

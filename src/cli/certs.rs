@@ -3,8 +3,9 @@
 //! A CA that lives for this one certificate, whose key is never written, and a leaf for the webhook. See
 //! `certs/README.md` for what to use in production.
 
+use super::names::is_subdomain;
 use super::print;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use clap::Args;
@@ -13,6 +14,7 @@ use rcgen::{
 };
 use std::fs::{self, OpenOptions};
 use std::io::Write;
+use std::net::IpAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -24,7 +26,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     /// Name that the API server dials, SERVICE.NAMESPACE.svc; may be repeated
-    #[arg(long, value_name = "NAME", required = true)]
+    #[arg(long, value_name = "NAME", required = true, value_parser = host)]
     dns: Vec<String>,
     /// Replace files that are there
     #[arg(long)]
@@ -52,6 +54,13 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
         write(&path, text, mode).with_context(|| path.display().to_string())?;
     }
     print(&format!("{}\n", STANDARD.encode(&made.authority)))
+}
+
+/// Reads the name or the address of a host.
+fn host(text: &str) -> Result<String> {
+    let valid = is_subdomain(text) || text.parse::<IpAddr>().is_ok();
+    ensure!(valid, "expected a host's name in lower case, or its address");
+    Ok(text.to_owned())
 }
 
 /// Certificates and key in PEM.

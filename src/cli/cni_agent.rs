@@ -1,13 +1,14 @@
 //! `outrigger cni-agent`: installs the CNI plugin on a node, with the environment of Linkerd's installer beside its flags.
 
 use super::input;
+use crate::cluster::{Access, configure};
 use crate::cni::agent::install::Layout;
 use crate::cni::agent::{Agent, Farewell, Options, TokenSource};
 use crate::cni::entry::{self, default_template, entry};
 use crate::decide::placement::STARTUP_TAINT;
 use crate::webhook::log::{self, Level};
 use crate::webhook::options::address;
-use crate::webhook::{Admin, Phase, config, serve_admin, signals};
+use crate::webhook::{Admin, Phase, serve_admin, signals};
 use anyhow::{Context as _, Result, anyhow, ensure};
 use clap::Args;
 use serde_json::Value;
@@ -95,7 +96,11 @@ pub(super) fn run(arguments: Arguments) -> Result<()> {
 
 async fn work(arguments: Arguments, options: Options) -> Result<()> {
     let mut phase = signals()?;
-    let mut agent = Agent::bind(config(arguments.kubeconfig.as_deref()).await?, options)?;
+    let access = Access {
+        kubeconfig: arguments.kubeconfig,
+        ..Access::default()
+    };
+    let mut agent = Agent::bind(configure(&access).await?, options)?;
     let (health, told) = (agent.health(), agent.health());
     let admin = Admin::new(move || health.ready(), move || told.metrics());
     let (address, admin) = serve_admin(arguments.admin_listen, admin).await?;

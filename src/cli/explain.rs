@@ -5,12 +5,9 @@
 
 use super::input::{self, Folder};
 use super::objects::{self, Object};
-use super::{Failure, Verdict};
-use crate::pod::manifest;
-use crate::pod::structure;
-use crate::pod::workload::Kind;
+use super::{Verdict, installation};
 use crate::policy::Release;
-use anyhow::{Context, Result, ensure};
+use anyhow::Result;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
@@ -20,7 +17,7 @@ mod text;
 
 use entry::Entry;
 use facts::{Cni, Known};
-use text::Detail;
+use text::{Detail, Text};
 
 /// Arguments of `explain`.
 #[derive(Args, Clone, Debug)]
@@ -65,7 +62,7 @@ struct Assumptions {
     #[arg(long, value_name = "RELEASE")]
     server_version: Option<Release>,
     /// Namespace of objects that name none [default: the only Namespace of the manifests, the context's, or default]
-    #[arg(short, long, value_name = "NAME")]
+    #[arg(short, long, value_name = "NAME", value_parser = installation::namespace)]
     namespace: Option<String>,
     /// Namespace of Linkerd's control plane
     #[arg(
@@ -73,7 +70,9 @@ struct Assumptions {
         long,
         value_name = "NAME",
         env = "LINKERD_NAMESPACE",
-        default_value = "linkerd"
+        hide_env_values = true,
+        default_value = "linkerd",
+        value_parser = installation::namespace
     )]
     linkerd_namespace: String,
     /// Who creates the pods [default: the account of the workload's controller]
@@ -105,61 +104,57 @@ enum Format {
     Json,
 }
 
+/// How many objects make somebody wait who looks on.
+const MANY: usize = 2000;
+
 /// Explains, and says whether every pod can be admitted.
 pub(super) fn run(arguments: &Arguments) -> Result<Verdict> {
-    let objects = objects::read(&input::read(&arguments.filename, Folder::Manifests)?)?;
-    let names = || arguments.filename.iter().map(|file| file.display().to_string());
-    ensure!(
-        !objects.is_empty(),
-        "no objects in {}",
-        names().collect::<Vec<_>>().join(", ")
-    );
-    check(&objects)?;
+    let objects = objects::read_valid(&input::read(&arguments.filename, Folder::Manifests)?)?;
     let known = Known::find(arguments, &objects)?;
-    for assumption in &known.assumptions {
+    for assumption in known.assumptions() {
         super::note(&format!("{assumption}\n"));
     }
-    let entries: Vec<_> = objects
+    if objects.len() >= MANY {
+        super::note_on_terminal(&format!("explaining {} objects…\n", objects.len()));
+    }
+    let mut refused = false;
+    // One at a time, for the patches of a whole cluster may be large.
+    let entries = objects
         .iter()
         .filter_map(|object| known.explain(&object.value))
-        .collect();
-    if entries.is_empty() {
-        super::note("there is nothing that makes pods, and no Service\n");
-    }
-    match arguments.output {
-        Format::Json => {
-            let list = serde_json::to_value(&entries).context("entries")?;
-            super::print(&manifest::to_json(&list))?;
-        }
+        .inspect(|entry| refused |= entry.decision.would_be_refused());
+    let found = match arguments.output {
+        Format::Json => print_json(entries)?,
         Format::Text => {
             let detail = Detail {
                 trace: arguments.trace,
                 diff: arguments.diff,
             };
-            super::print(&text::render(&entries, detail, super::paint::stdout_paint())?)?;
+            let mut text = Text::new(detail, super::paint::stdout_paint());
+            let found = entries
+                .map(|entry| text.add(&entry))
+                .try_fold(0, |sum: usize, added| added.map(|()| sum + 1))?;
+            super::print(&text.render())?;
+            found
         }
+    };
+    if found == 0 {
+        super::note("there is nothing that makes pods, and no Service\n");
     }
-    Ok(match entries.iter().any(|entry| entry.decision.would_be_refused()) {
-        true => Verdict::No,
-        false => Verdict::Yes,
-    })
+    Ok(if refused { Verdict::No } else { Verdict::Yes })
 }
 
-/// Checks that every workload is one that an API server would take in, and says so of every one that is not.
-fn check(objects: &[Object]) -> Result<()> {
-    let mut faults = Vec::new();
-    for object in objects {
-        let text = |key: &str| object.value.get(key).is_some_and(serde_json::Value::is_string);
-        if !(text("kind") && text("apiVersion")) {
-            super::note(&format!("{}: no kind and apiVersion: passed over\n", object.place));
+/// Prints a list on one line, and returns how many entries it has.
+fn print_json(mut entries: impl Iterator<Item = Entry>) -> Result<usize> {
+    let mut found = 0;
+    super::print_with(|output| {
+        for entry in entries.by_ref() {
+            output.write_all(if found == 0 { b"[" } else { b"," })?;
+            serde_json::to_writer(&mut *output, &entry)?;
+            found += 1;
         }
-        let Some(kind) = Kind::of(&object.value) else { continue };
-        if let Err(fault) = structure::of_workload(kind, &object.value) {
-            faults.push(format!("Error: {}: {fault}\n", object.title()));
-        }
-    }
-    match faults.is_empty() {
-        true => Ok(()),
-        false => Err(Failure(faults.concat()).into()),
-    }
+        output.write_all(if found == 0 { b"[]\n" } else { b"]\n" })
+    })?;
+    // Where the reader has gone, the verdict still counts every entry.
+    Ok(found + entries.count())
 }

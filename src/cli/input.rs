@@ -39,7 +39,11 @@ pub(super) fn read(arguments: &[PathBuf], folder: Folder) -> Result<Vec<Input>> 
             continue;
         }
         for path in files(argument, folder)? {
-            let (name, text) = (path.display().to_string(), text(&path)?);
+            let name = path.display().to_string();
+            // A pipe in a folder would never end; one that is named is meant.
+            let readable = path == *argument || path.is_file() || !path.exists();
+            ensure!(readable, "{name}: is neither file nor folder");
+            let text = text(&path)?;
             inputs.push(Input { name, text });
         }
     }
@@ -119,7 +123,7 @@ fn walk(folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
         let kind = entry.file_type().with_context(|| path.display().to_string())?;
         if kind.is_dir() {
             walk(&path, found)?;
-        } else if kind.is_file() || path.is_file() {
+        } else if kind.is_file() || !path.is_dir() {
             found.push(path);
         }
     }

@@ -1,6 +1,7 @@
 //! Where the configuration of the Linkerd installation comes from: files, a cluster, or the chart's defaults.
 
 use super::input;
+use super::names::is_label;
 use crate::config::{ConfigError, Installation};
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
@@ -24,7 +25,7 @@ pub(super) struct Source {
     #[arg(long, value_name = "FILE")]
     trust_anchors: Option<PathBuf>,
     /// Namespace of Linkerd's control plane
-    #[arg(short = 'L', long, value_name = "NAME", env = "LINKERD_NAMESPACE", default_value = "linkerd", value_parser = namespace)]
+    #[arg(short = 'L', long, value_name = "NAME", env = "LINKERD_NAMESPACE", hide_env_values = true, default_value = "linkerd", value_parser = namespace)]
     linkerd_namespace: String,
     #[command(flatten)]
     cluster: Connection,
@@ -66,9 +67,9 @@ pub(super) fn check(installation: &Installation) -> Result<()> {
     })
 }
 
-fn namespace(text: &str) -> Result<String> {
-    let valid = !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
-    valid
+/// Reads the name of a namespace.
+pub(super) fn namespace(text: &str) -> Result<String> {
+    is_label(text)
         .then(|| text.to_owned())
         .ok_or_else(|| anyhow!("{text} is not a valid namespace"))
 }

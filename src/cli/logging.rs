@@ -1,26 +1,10 @@
 //! Logging of the commands that run inside a pod and end: lines on standard error, plain or JSON.
 
+pub(super) use crate::webhook::log::{Format, Level};
 use std::io;
 use tracing::level_filters::LevelFilter;
 use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::EnvFilter;
-
-/// How lines look.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Format {
-    /// For people.
-    #[default]
-    Plain,
-    /// One JSON object a line.
-    Json,
-}
-
-impl From<&str> for Format {
-    /// `json` is JSON; anything else is plain, as with Linkerd.
-    fn from(text: &str) -> Self {
-        if text == "json" { Self::Json } else { Self::Plain }
-    }
-}
 
 /// Logs what this thread says, until the guard is dropped.
 pub(super) fn start(filter: EnvFilter, format: Format) -> DefaultGuard {
@@ -35,6 +19,6 @@ pub(super) fn start(filter: EnvFilter, format: Format) -> DefaultGuard {
 }
 
 /// A filter that lets one level and everything graver through.
-pub(super) fn filter(level: LevelFilter) -> EnvFilter {
-    EnvFilter::default().add_directive(level.into())
+pub(super) fn filter(level: Level) -> EnvFilter {
+    EnvFilter::default().add_directive(LevelFilter::from(level).into())
 }

@@ -1,9 +1,11 @@
 //! The objects of manifests: documents, and the items of lists, in input order.
 
 use super::input::Input;
-use crate::pod::manifest;
-use anyhow::{Context, Result};
+use super::{Failure, note};
+use crate::pod::{manifest, structure};
+use anyhow::{Context, Result, bail};
 use serde_json::Value;
+use std::borrow::Cow;
 
 /// An object of a manifest.
 #[derive(Clone, Debug)]
@@ -25,9 +27,9 @@ pub(super) fn read(inputs: &[Input]) -> Result<Vec<Object>> {
                 true => format!("{}, document {number}", input.name),
                 false => input.name.clone(),
             };
-            let found = manifest::items(&document.value).into_iter();
+            let found = manifest::items(&document.value).into_iter().map(Cow::into_owned);
             objects.extend(found.filter(|value| !value.is_null()).map(|value| Object {
-                value: value.clone(),
+                value,
                 place: place.clone(),
             }));
         }
@@ -35,14 +37,53 @@ pub(super) fn read(inputs: &[Input]) -> Result<Vec<Object>> {
     Ok(objects)
 }
 
+/// Every object of `inputs` that an API server would take in.
+///
+/// Fails with all that it would not; what says nothing of itself, such as the values of a chart, is noted and passed over.
+pub(super) fn read_valid(inputs: &[Input]) -> Result<Vec<Object>> {
+    let mut faults = Vec::new();
+    let mut objects = read(inputs)?;
+    objects.retain(
+        |object| match (object.is_kindless(), structure::of_object(&object.value)) {
+            (true, _) => {
+                note(&format!("{}: no apiVersion and kind: passed over\n", object.place));
+                false
+            }
+            (false, checked) => {
+                faults.extend(
+                    checked
+                        .err()
+                        .map(|fault| format!("Error: {}: {fault}\n", object.title())),
+                );
+                true
+            }
+        },
+    );
+    if !faults.is_empty() {
+        return Err(Failure(faults.concat()).into());
+    }
+    if objects.is_empty() {
+        let names: Vec<_> = inputs.iter().map(|input| input.name.as_str()).collect();
+        bail!("no objects in {}", names.join(", "));
+    }
+    Ok(objects)
+}
+
 impl Object {
     /// Where the object stands and what it is called: `app.yaml, document 2: Deployment/web`.
-    pub(super) fn title(&self) -> String {
+    fn title(&self) -> String {
         let text = |pointer: &str| self.value.pointer(pointer).and_then(Value::as_str);
         let Some(kind) = text("/kind") else {
             return self.place.clone();
         };
         let name = text("/metadata/name").or_else(|| text("/metadata/generateName"));
-        format!("{}: {kind}/{}", self.place, name.unwrap_or_default())
+        match name {
+            Some(name) => format!("{}: {kind}/{name}", self.place),
+            None => format!("{}: {kind}", self.place),
+        }
+    }
+
+    fn is_kindless(&self) -> bool {
+        self.value.is_object() && self.value.get("kind").is_none() && self.value.get("apiVersion").is_none()
     }
 }

@@ -38,7 +38,7 @@ impl Paint {
             Tone::Red => "31",
             Tone::Yellow => "33",
         };
-        let text = super::printable(text);
+        let text = super::printable_line(text);
         if self.0 && !code.is_empty() {
             format!("\u{1b}[{code}m{text}\u{1b}[0m\n")
         } else {

@@ -3,9 +3,8 @@
 //! With `--json-lines` a question a line in, an answer a line out, for tools; else manifests at one level, for people.
 
 use super::input::{self, Folder};
-use super::{Verdict, note, print};
+use super::{Verdict, note, objects, print, printable_line};
 use crate::pod::Pod;
-use crate::pod::manifest;
 use crate::pod::workload::Kind;
 use crate::policy::Release;
 use crate::policy::pod_security::question::{Defaulting, answer};
@@ -26,7 +25,7 @@ pub(super) enum Action {
 /// Arguments of `policy evaluate`.
 #[derive(Args, Clone, Debug)]
 pub(super) struct Arguments {
-    /// Manifests: files, folders (every file below them), or - for standard input
+    /// Manifests: files, folders (every .yaml, .yml and .json file below them), or - for standard input
     #[arg(value_name = "FILE", conflicts_with = "json_lines")]
     files: Vec<PathBuf>,
     /// Level to judge by: privileged, baseline or restricted
@@ -47,7 +46,7 @@ pub(super) struct Arguments {
     #[arg(long)]
     json_lines: bool,
     /// With --json-lines, apply the API's defaulting to each pod first; manifests always get it
-    #[arg(long, requires = "json_lines")]
+    #[arg(long, requires = "json_lines", conflicts_with = "files")]
     default: bool,
 }
 
@@ -82,18 +81,17 @@ impl Arguments {
             ));
         }
         let (mut verdict, mut lines) = (Verdict::Yes, Vec::new());
-        for file in input::read(&self.files, Folder::Manifests)? {
-            let documents = manifest::read(&file.text).with_context(|| file.name.clone())?;
-            let objects = documents.iter().flat_map(|document| manifest::items(&document.value));
-            for (name, mut pod) in objects.filter_map(pod_of) {
-                default(&mut pod);
-                let evaluation = evaluate(policy, server, &Pod::new(&pod));
-                if evaluation.allowed {
-                    lines.push(format!("{name}: allowed by {policy}"));
-                } else {
-                    lines.push(format!("{name}: refused by {policy}: {}", evaluation.detail));
-                    verdict = Verdict::No;
-                }
+        for object in objects::read_valid(&input::read(&self.files, Folder::Manifests)?)? {
+            let Some((name, mut pod)) = pod_of(&object.value) else {
+                continue;
+            };
+            default(&mut pod);
+            let evaluation = evaluate(policy, server, &Pod::new(&pod));
+            if evaluation.allowed {
+                lines.push(format!("{name}: allowed by {policy}"));
+            } else {
+                lines.push(format!("{name}: refused by {policy}: {}", evaluation.detail));
+                verdict = Verdict::No;
             }
         }
         ensure!(
@@ -101,6 +99,7 @@ impl Arguments {
             "no pods, and nothing that makes pods, in {}",
             names(&self.files)
         );
+        let lines: Vec<_> = lines.iter().map(|line| printable_line(line)).collect();
         print(&format!("{}\n", lines.join("\n")))?;
         Ok(verdict)
     }

@@ -4,7 +4,7 @@
 
 mod values;
 
-use super::logging;
+use super::logging::{self, Level};
 use crate::redirect::apply::{self, Applied, Mode, Options as ApplyOptions};
 use crate::redirect::nft::{Table, TableFamily};
 use crate::redirect::{Family, PortList, Redirection, SubnetList, iptables};
@@ -14,7 +14,6 @@ use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
-use tracing::level_filters::LevelFilter;
 use tracing::{info, warn};
 use values::{Csv, Integers, boolean, integer};
 
@@ -122,7 +121,7 @@ pub fn run(options: &Options) -> ExitCode {
 }
 
 fn try_run(options: &Options) -> anyhow::Result<()> {
-    let level = log_level(&options.log_level)?;
+    let level: Level = options.log_level.parse().context("--log-level")?;
     let _logging = logging::start(
         logging::filter(level),
         logging::Format::from(options.log_format.as_str()),
@@ -241,17 +240,6 @@ fn ports(flag: &str, lists: &[Csv], warnings: &mut Vec<String>) -> anyhow::Resul
 
 fn subnets(flag: &str, lists: &[Csv]) -> anyhow::Result<SubnetList> {
     SubnetList::read(lists.iter().flat_map(|list| &list.0).map(String::as_str)).context(flag.to_owned())
-}
-
-fn log_level(name: &str) -> anyhow::Result<LevelFilter> {
-    match name.to_ascii_lowercase().as_str() {
-        "panic" | "fatal" | "error" => Ok(LevelFilter::ERROR),
-        "warn" | "warning" => Ok(LevelFilter::WARN),
-        "info" => Ok(LevelFilter::INFO),
-        "debug" => Ok(LevelFilter::DEBUG),
-        "trace" => Ok(LevelFilter::TRACE),
-        _ => bail!("--log-level {name:?} is none; expected panic, fatal, error, warn, info, debug or trace"),
-    }
 }
 
 /// Shows what a first run would write.

@@ -1,6 +1,7 @@
 //! What `inject` and `uninject` have in common: documents in, each resource changed on its own, documents out.
 
 use super::input::Input;
+use super::printable_line;
 use crate::pod::manifest::{self, Document};
 use anyhow::{Context, Result};
 use clap::ValueEnum;
@@ -47,8 +48,8 @@ impl Report {
             .into_iter()
             .find(|name| !name.is_empty());
         Self {
-            kind: text("/kind").to_lowercase(),
-            name: name.unwrap_or_default().to_owned(),
+            kind: printable_line(&text("/kind").to_lowercase()),
+            name: printable_line(name.unwrap_or_default()),
             outcome,
             warnings,
         }

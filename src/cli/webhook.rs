@@ -36,6 +36,7 @@ pub(super) struct Arguments {
         long,
         value_name = "NAME",
         env = "LINKERD_NAMESPACE",
+        hide_env_values = true,
         default_value = "linkerd"
     )]
     linkerd_namespace: String,

@@ -26,7 +26,7 @@ const COMPONENT: &str = "linkerd-proxy-injector";
 /// Events that wait to be published: a burst of a few hundred pods, in less than 200 KiB.
 const QUEUE: usize = 256;
 
-/// Events that can still be counted up instead of published anew.
+/// Events that can still be counted up instead of published anew: 200 KiB usually, 3 MiB if all texts are as long as may be.
 const REMEMBERED: usize = 512;
 
 /// How long one call may take.
@@ -106,8 +106,15 @@ impl Events {
         (Self { queue, counts }, run)
     }
 
-    /// Hands in an event.
-    pub fn publish(&self, event: Event) {
+    /// Hands in an event. One for an owner that cannot exist is passed over; a long message is cut.
+    pub fn publish(&self, mut event: Event) {
+        if !event.owner.can_exist() || !is_name(&event.namespace) {
+            return;
+        }
+        if let Some((end, _)) = event.message.char_indices().nth(MESSAGE_LIMIT) {
+            event.message.truncate(end);
+        }
+        event.message.shrink_to_fit();
         match self.queue.try_send(event) {
             Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => {}
             Err(mpsc::error::TrySendError::Full(_)) => count(&self.counts.dropped, 1),
@@ -148,9 +155,6 @@ impl Publisher {
 
     /// Publishes an event that happened `times` times.
     async fn publish(&mut self, event: Event, times: i32) -> Result<(), kube::Error> {
-        if !is_name(&event.namespace) {
-            return Ok(());
-        }
         let api = Api::<v1::Event>::namespaced(self.client.clone(), &event.namespace);
         let now = Timestamp::now();
         if let Some((name, count)) = self.posted.get_mut(&event) {
@@ -210,7 +214,7 @@ fn object(event: &Event, name: &str, now: Timestamp, times: i32) -> v1::Event {
             ..v1::ObjectReference::default()
         },
         reason: Some(event.reason.name().to_owned()),
-        message: Some(event.message.chars().take(MESSAGE_LIMIT).collect()),
+        message: Some(event.message.clone()),
         type_: Some("Normal".to_owned()),
         source: Some(v1::EventSource {
             component: Some(COMPONENT.to_owned()),

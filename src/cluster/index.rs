@@ -27,7 +27,8 @@ pub struct Index {
     pub plugins: Collection<Plugin>,
     coverages: Coverages,
     server: Option<Server>,
-    server_asked: bool,
+    /// Whether nobody can tell the server's release.
+    untold: bool,
 }
 
 /// The state of one watch.
@@ -54,25 +55,24 @@ impl Index {
         index.namespaces.reset(found.namespaces);
         index.nodes.reset(found.nodes);
         index.plugins.reset(found.plugins);
-        index.server_asked = true;
+        index.untold = true;
         Ok(index)
     }
 
     /// Notes what the server says of its release; where it could not tell, what it said last stays.
     pub fn set_server(&mut self, server: Option<Server>) {
         self.server = server.or(self.server);
-        self.server_asked = true;
     }
 
-    /// Whether namespaces were listed, and everything else was or could not be.
+    /// Whether namespaces were listed and the server has told its release, and everything else was listed or could not be.
     ///
-    /// Namespaces are asked of the API server at every request otherwise, so they are waited for however long it takes;
-    /// a server that may not see nodes still decides, and says what it does not know.
+    /// Namespaces are asked of the API server at every request otherwise, and a wrong release means wrong verdicts, so both
+    /// are waited for however long it takes; a server that may not see nodes still decides, and says what it does not know.
     pub fn settled(&self) -> bool {
         matches!(self.namespaces.freshness(), Freshness::Current | Freshness::Stale)
             && self.nodes.freshness() != Freshness::Pending
             && self.plugins.freshness() != Freshness::Pending
-            && self.server_asked
+            && (self.server.is_some() || self.untold)
     }
 
     /// The state of each watch.

@@ -11,8 +11,17 @@ use serde_json::Value;
 use std::fmt;
 use tracing::warn;
 
-/// How many owners are remembered, at most twice: a few hundred kilobytes.
+/// How many owners are remembered, at most twice: a few hundred kilobytes, and 2 MiB if every text is as long as it may be.
 const REMEMBERED: usize = 512;
+
+/// Longest `apiVersion`: a group of 253 bytes (RFC 1123 subdomain), a slash, a version of 63 (label).
+const VERSION_LIMIT: usize = 253 + 1 + 63;
+
+/// Longest kind: an RFC 1035 label.
+const KIND_LIMIT: usize = 63;
+
+/// Longest `uid` that is believed: API servers make UUIDs, of 36 bytes.
+const UID_LIMIT: usize = 128;
 
 /// A reference to an owner.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -39,6 +48,15 @@ impl Owner {
             name: text("name"),
             uid: text("uid"),
         })
+    }
+
+    /// Whether there can be such an object. A client may write anything into a reference, of any length: nobody is asked
+    /// for it, nobody is told of it and nothing of it is remembered unless this holds.
+    pub fn can_exist(&self) -> bool {
+        lookup::is_name(&self.name)
+            && self.api_version.len() <= VERSION_LIMIT
+            && self.kind.len() <= KIND_LIMIT
+            && self.uid.len() <= UID_LIMIT
     }
 
     /// Its kind, where injection knows it.
@@ -87,7 +105,7 @@ pub(super) struct Child {
 impl Child {
     /// The owner of a pod as something that may have an owner itself.
     pub(super) fn owning(namespace: &str, owner: &Owner) -> Option<Self> {
-        Some(Self {
+        owner.can_exist().then_some(Self {
             kind: ChildKind::of(owner.known_kind()?)?,
             namespace: namespace.to_owned(),
             name: owner.name.clone(),
@@ -142,7 +160,7 @@ impl Owners {
 
     /// The owner of `child`; nothing where it has none or several, or where the API server could not be asked.
     pub(super) async fn above(&self, child: &Child) -> Option<Owner> {
-        if !lookup::is_name(&child.name) || !lookup::is_name(&child.namespace) {
+        if !lookup::is_name(&child.namespace) {
             return None;
         }
         let owner = self.lookups.ask(child.clone(), async || self.ask(child).await).await;
@@ -161,7 +179,8 @@ impl Owners {
         // Another object may bear the name by now.
         let metadata = metadata.filter(|found| found.uid.as_ref().is_none_or(|uid| *uid == child.uid));
         let mut references = metadata.and_then(|found| found.owner_references).unwrap_or_default();
-        Ok(references.pop().filter(|_| references.is_empty()).map(Owner::from))
+        let sole = references.pop().filter(|_| references.is_empty()).map(Owner::from);
+        Ok(sole.filter(Owner::can_exist))
     }
 }
 

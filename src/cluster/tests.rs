@@ -229,6 +229,33 @@ async fn owners_are_looked_up_once_and_remembered() {
 }
 
 #[tokio::test]
+async fn an_owner_that_cannot_exist_is_neither_asked_for_nor_told() {
+    let (client, mut questions) = client(|_, _| failure(404, "NotFound", "not found"));
+    let cluster = Cluster::connected(client.clone());
+    let pod = |key: &str, length: usize| {
+        let mut pod = pod_of("apps/v1", "ReplicaSet", "web-1");
+        let text = pod["metadata"]["ownerReferences"][0][key].as_str().unwrap().to_owned();
+        pod["metadata"]["ownerReferences"][0][key] = format!("{text}{}", "x".repeat(length)).into();
+        pod
+    };
+    let (events, _publisher) = Events::through(None);
+    for (key, limit) in [("uid", 128), ("apiVersion", 317), ("kind", 63), ("name", 253)] {
+        let pod = pod(key, limit);
+        let owner = cluster.owner("shop", &pod).await.unwrap();
+        assert_eq!(owner, Owner::sole(&pod).unwrap(), "stands for its own owner");
+        for _ in 0..300 {
+            let owner = owner.clone();
+            events.publish(Event { owner, ..event("done") });
+        }
+    }
+    assert!(questions.try_recv().is_err());
+    assert_eq!(events.counts().dropped.load(Ordering::Relaxed), 0, "nothing was queued");
+    // As long as it may be.
+    cluster.owner("shop", &pod("uid", 128 - "web-1-uid".len())).await;
+    assert!(questions.try_recv().is_ok());
+}
+
+#[tokio::test]
 async fn manifests_have_owners_too() {
     let replica_set = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "web-1", "namespace": "shop",
         "ownerReferences": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "t"}]}});
@@ -300,6 +327,10 @@ async fn equal_events_are_counted_up() {
         (Method::PATCH, format!("/api/v1/namespaces/shop/events/{name}").as_str())
     );
     assert_eq!(body["count"], 3);
+
+    events.publish(event(&"é".repeat(1 << 20)));
+    let (_, _, body) = published(&mut publisher, &mut questions).await;
+    assert_eq!(body["message"].as_str().unwrap().chars().count(), 1024);
 }
 
 #[tokio::test]

@@ -189,23 +189,28 @@ fn with_cause(error: &watcher::Error) -> String {
 }
 
 async fn release(client: &Client, index: &Mutex<Index>) {
+    let mut failing = false;
     loop {
         let told = match timeout(RELEASE_TIMEOUT, client.apiserver_version()).await {
-            Ok(Ok(info)) => server_of(&info),
-            Ok(Err(error)) => {
-                debug!(%error, "the API server did not tell its release");
-                None
-            }
-            Err(_) => None,
+            Ok(Ok(info)) => server_of(&info).ok_or_else(|| format!("minor release {:?} is no number", info.minor)),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_) => Err(NO_ANSWER.to_owned()),
         };
-        lock(index).set_server(told);
-        let pause = told.map_or(RELEASE_RETRY, |_| RELEASE_INTERVAL);
+        match &told {
+            Err(error) if !failing => warn!(error, "the API server does not tell its release, trying again"),
+            Err(error) => debug!(error, "the API server does not tell its release"),
+            Ok(server) if failing => info!(release = %server.release, "the API server tells its release"),
+            Ok(_) => {}
+        }
+        failing = told.is_err();
+        let pause = if failing { RELEASE_RETRY } else { RELEASE_INTERVAL };
+        lock(index).set_server(told.ok());
         sleep(pause).await;
     }
 }
 
-/// The server that tells `info`; an emulated release is told from 1.31 on.
-fn server_of(info: &Info) -> Option<Server> {
+/// The server that tells `info` at `/version`; an emulated release is told from 1.31 on. Nothing where it is no release.
+pub fn server_of(info: &Info) -> Option<Server> {
     let release = |minor: &str| format!("1.{minor}").parse::<Release>().ok();
     let binary = release(&info.minor)?;
     let emulated = info.emulation_minor.as_deref().and_then(release);

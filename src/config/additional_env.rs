@@ -2,37 +2,37 @@
 
 use serde_json::Value;
 
-/// Reads a JSON list of `EnvVar` objects; says what was expected where it is none.
+/// Reads a JSON list of `EnvVar` objects; where it is none, says what is wrong and where, but never what stands there:
+/// it may be a secret.
 pub(super) fn parse(text: &str) -> Result<Vec<Value>, String> {
-    let expected = |why: &str| format!("a JSON list of environment variables ({why})");
-    let list: Vec<Value> = serde_json::from_str(text).map_err(|error| expected(&error.to_string()))?;
-    match list.iter().find_map(misfit) {
+    let fault = |why: String| format!("the value is not a JSON list of environment variables ({why})");
+    let list: Vec<Value> = serde_json::from_str(text)
+        .map_err(|error| fault(format!("line {}, column {}", error.line(), error.column())))?;
+    let misfit = (1..)
+        .zip(&list)
+        .find_map(|(number, variable)| Some((number, misfit(variable)?)));
+    match misfit {
         None => Ok(list),
-        Some(why) => Err(expected(&why)),
+        Some((number, why)) => Err(fault(format!("item {number}: {why}"))),
     }
 }
 
 /// Which field of an `EnvVar` has a type that the API server cannot decode: it would fail the request without naming us.
-fn misfit(variable: &Value) -> Option<String> {
+fn misfit(variable: &Value) -> Option<&'static str> {
     let Some(fields) = variable.as_object() else {
-        return Some("an item is no object".to_owned());
+        return Some("no object");
     };
-    for key in ["name", "value"] {
-        if !fields.get(key).is_none_or(|value| value.is_string() || value.is_null()) {
-            return Some(format!("{key} is no text"));
-        }
+    let text = |key| fields.get(key).is_none_or(|value| value.is_string() || value.is_null());
+    if !text("name") {
+        return Some("name is no text");
+    }
+    if !text("value") {
+        return Some("value is no text");
     }
     let from = fields.get("valueFrom").filter(|from| !from.is_null())?;
-    let Some(sources) = from.as_object() else {
-        return Some("valueFrom is no object".to_owned());
-    };
-    for (name, source) in sources {
-        let fits = source.is_null() || source.as_object().is_some_and(|fields| fields.iter().all(fits_source));
-        if !fits {
-            return Some(format!("valueFrom.{name} cannot be read"));
-        }
-    }
-    None
+    let fits = |source: &Value| source.is_null() || source.as_object().is_some_and(|it| it.iter().all(fits_source));
+    let whole = from.as_object().is_some_and(|sources| sources.values().all(fits));
+    (!whole).then_some("valueFrom cannot be read")
 }
 
 /// Whether a field of one of `EnvVarSource`'s objects has its type: all but two are texts.
@@ -62,21 +62,26 @@ mod tests {
     #[test]
     fn what_the_api_server_cannot_decode_is_named() {
         for (text, why) in [
-            ("{}", "invalid type: map"),
-            ("[7]", "an item is no object"),
-            (r#"[{"name": "A", "value": 7}]"#, "value is no text"),
-            (r#"[{"name": "A", "valueFrom": []}]"#, "valueFrom is no object"),
+            ("{}", "line 1, column 0"),
+            ("[\n{\"name\": s3cret}]", "line 2, column 10"),
+            ("\"s3cret\"", "line 1, column 8"),
+            ("[7]", "item 1: no object"),
+            (r#"[{"name": "A", "value": 7}]"#, "item 1: value is no text"),
             (
-                r#"[{"name": "A", "valueFrom": {"fieldRef": 7}}]"#,
-                "valueFrom.fieldRef cannot be read",
+                r#"[{}, {"name": "A", "valueFrom": []}]"#,
+                "item 2: valueFrom cannot be read",
             ),
             (
-                r#"[{"name": "A", "valueFrom": {"secretKeyRef": {"key": 7}}}]"#,
-                "valueFrom.secretKeyRef cannot be read",
+                r#"[{"name": "A", "valueFrom": {"fieldRef": 7}}]"#,
+                "item 1: valueFrom cannot be read",
+            ),
+            (
+                r#"[{"name": "A", "valueFrom": {"secretKeyRef": {"s3cret": 7}}}]"#,
+                "item 1: valueFrom cannot be read",
             ),
         ] {
             let error = parse(text).unwrap_err();
-            assert!(error.contains(why), "{text}: {error}");
+            assert!(error.contains(why) && !error.contains("s3cret"), "{text}: {error}");
         }
         let whole = r#"[{"name": "A", "value": null}, {"name": "B", "valueFrom": {"configMapKeyRef":
             {"name": "c", "key": "k", "optional": true}, "resourceFieldRef": {"resource": "limits.cpu", "divisor": 1}}}]"#;

@@ -1,5 +1,6 @@
 //! Annotation and label keys, and where their values come from.
 
+use serde_json::{Map, Value};
 use std::fmt;
 
 /// Whether a pod is meshed: `enabled`, `disabled` or `ingress`. Read as annotation, else as label.
@@ -58,9 +59,9 @@ pub enum Origin {
     Default,
     /// The installation's values document.
     Values,
-    /// An annotation of the namespace.
+    /// An annotation or a label of the namespace.
     Namespace,
-    /// An annotation of the pod.
+    /// An annotation or a label of the pod.
     Pod,
 }
 
@@ -69,8 +70,23 @@ impl fmt::Display for Origin {
         f.write_str(match self {
             Self::Default => "chart default",
             Self::Values => "values",
-            Self::Namespace => "namespace annotation",
-            Self::Pod => "pod annotation",
+            Self::Namespace => "namespace",
+            Self::Pod => "pod",
         })
     }
+}
+
+/// What `linkerd.io/inject` says in the metadata of a pod or of a namespace: its annotation, else its label, and which
+/// of the two. An empty value counts as absent.
+pub fn inject_mode<'a>(
+    annotations: Option<&'a Map<String, Value>>,
+    labels: Option<&'a Map<String, Value>>,
+) -> Option<(&'a str, &'static str)> {
+    let of = |entries: Option<&'a Map<String, Value>>| {
+        let value = entries?.get(INJECT)?.as_str()?;
+        (!value.is_empty()).then_some(value)
+    };
+    of(annotations)
+        .map(|value| (value, "annotation"))
+        .or_else(|| of(labels).map(|value| (value, "label")))
 }

@@ -1,7 +1,8 @@
 //! The configuration of one pod: the installation's, overridden by the annotations of its namespace and its own.
 
-use super::annotation::{ENABLE_DEBUG_SIDECAR, INJECT, OPAQUE_PORTS, Origin, PROXY_ADDITIONAL_ENV};
+use super::annotation::{ENABLE_DEBUG_SIDECAR, INJECT, OPAQUE_PORTS, Origin, PROXY_ADDITIONAL_ENV, inject_mode};
 use super::overrides::{self, Setter};
+use super::problem::{Consequence, Problem, misfit, misfits, quote};
 use super::values::Values;
 use super::{Installation, additional_env, grammar, opaque_ports};
 use crate::pod::Pod;
@@ -18,69 +19,69 @@ pub struct Config {
     pub debug: bool,
     /// Annotations that the pod takes over from its namespace or that were computed for it.
     pub inherited: Vec<(String, String)>,
-    /// Every field that an annotation set.
+    /// Every field that is not what the installation says, in the order in which they were set.
     pub overridden: Vec<Overridden>,
-    /// Values that were not taken.
+    /// Values that are not what they should be: at most one a key and layer.
     pub problems: Vec<Problem>,
 }
 
-/// A field that an annotation set.
+/// A field that is not what the installation says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Overridden {
     /// The key of the values document, dotted.
     pub values_key: &'static str,
-    /// The annotation.
-    pub annotation: String,
-    /// Whose annotation.
-    pub origin: Origin,
-}
-
-/// A value that was not taken, and why.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
-    /// The annotation, or the key of the values document.
+    /// The key of the annotation or label that set it.
     pub key: String,
-    /// The value as it was written.
-    pub value: String,
-    /// What would be right.
-    pub expected: String,
-    /// Whose value.
+    /// `annotation` or `label`.
+    pub place: &'static str,
+    /// Whose; where it is the installation, the field was narrowed to what concerns the pod.
     pub origin: Origin,
-    /// Whether the pod must not run with the default instead.
-    pub fatal: bool,
+    /// The value in quotes, cut where it is long; nothing where it may be secret.
+    pub value: Option<String>,
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for Overridden {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
+            values_key,
             key,
-            value,
-            expected,
+            place,
             origin,
-            fatal: _,
+            value,
         } = self;
-        match value.char_indices().nth(QUOTED) {
-            None => write!(f, "{origin} {key}: {value:?} is not {expected}"),
-            Some((end, _)) => {
-                let start = value.get(..end).unwrap_or_default();
-                write!(f, "{origin} {key}: {start:?}… is not {expected}")
-            }
+        match origin {
+            Origin::Namespace | Origin::Pod => write!(f, "{values_key} is set by the {origin} {place} {key}")?,
+            Origin::Values | Origin::Default => write!(f, "{values_key} is narrowed to the pod's own ports")?,
         }
+        value.iter().try_for_each(|value| write!(f, ": {value}"))
     }
 }
-
-/// How much of a value is repeated, in characters: what is wrong with a longer one shows in its first line.
-const QUOTED: usize = 60;
 
 /// The annotations that may override the values.
 #[derive(Clone, Copy, Debug)]
 pub struct Layers<'a> {
-    /// The namespace's annotations, where pods inherit them: the webhook's case, not the command line's.
-    pub namespace: Option<&'a Map<String, Value>>,
+    /// The namespace, where pods inherit from it: the webhook's case, not the command line's. Nothing is computed from
+    /// the pod's ports where they do not.
+    pub namespace: Option<NamespaceLayer<'a>>,
     /// The pod.
     pub pod: &'a Pod<'a>,
     /// The annotations of the workload's own metadata; those of the pod where it has no other.
     pub workload: Option<&'a Map<String, Value>>,
+}
+
+/// What a namespace says about its pods.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NamespaceLayer<'a> {
+    /// Its `metadata.annotations`.
+    pub annotations: Option<&'a Map<String, Value>>,
+    /// Its `metadata.labels`.
+    pub labels: Option<&'a Map<String, Value>>,
+}
+
+impl<'a> Layers<'a> {
+    fn inherited(&self) -> Option<&'a Map<String, Value>> {
+        self.namespace.and_then(|namespace| namespace.annotations)
+    }
 }
 
 /// Prefix of annotations that add an attribute to the proxy's spans.
@@ -96,7 +97,8 @@ const NATIVE_SIDECAR: [&str; 3] = [
 impl Config {
     /// Overrides the installation's values with `layers`.
     ///
-    /// A value that cannot be read leaves the field alone and becomes a [`Problem`].
+    /// A value that cannot be read leaves the field alone and becomes a [`Problem`]; so does one that the pod cannot run
+    /// with, wherever it comes from.
     pub fn effective(installation: &Installation, layers: &Layers<'_>) -> Self {
         let mut config = Self {
             values: Arc::clone(&installation.values),
@@ -109,23 +111,43 @@ impl Config {
         for (key, value) in strings(layers.pod.annotations()) {
             config.apply(key, value, Origin::Pod);
         }
+        config.ingress(layers);
         config.native_sidecar(layers);
         config.opaque_ports(layers);
         config.additional_env(layers);
         config.tracing_labels(layers.pod);
+        config.validate(installation);
+        config.sift_skip_lists(installation);
+        config.confine_contexts(installation);
         config
+    }
+
+    /// The annotation or label that set a field, by the field's dotted key in the values document.
+    pub fn set_by(&self, values_key: &str) -> Option<&Overridden> {
+        let of_pod = |field: &&Overridden| matches!(field.origin, Origin::Namespace | Origin::Pod);
+        let mut fields = self.overridden.iter().rev().filter(of_pod);
+        fields.find(|field| field.values_key == values_key)
+    }
+
+    /// Where a field comes from, by its dotted key in the values document; `installation` is the one that the
+    /// configuration was made from.
+    pub fn origin(&self, installation: &Installation, values_key: &str) -> Origin {
+        self.set_by(values_key)
+            .map_or_else(|| installation.origin(values_key), |field| field.origin)
     }
 
     /// Whether a problem keeps the pod from being injected.
     pub fn fatal_problem(&self) -> Option<&Problem> {
-        self.problems.iter().find(|problem| problem.fatal)
+        self.problems
+            .iter()
+            .find(|problem| problem.consequence == Consequence::Fatal)
     }
 
     /// Takes over the namespace's annotations that the pod does not have itself, whatever its own value.
     fn inherit(&mut self, layers: &Layers<'_>) {
-        for (key, value) in strings(layers.namespace) {
+        for (key, value) in strings(layers.inherited()) {
             let inherited = key == INJECT || overrides::row(key).is_some_and(|row| row.inherited);
-            if inherited && layers.pod.annotation(key).is_none() && own_label(layers.pod, key).is_none() {
+            if inherited && layers.pod.annotation(key).is_none() && !(key == INJECT && says_inject(layers.pod)) {
                 self.apply(key, value, Origin::Namespace);
                 self.inherited.push((key.to_owned(), value.to_owned()));
             }
@@ -134,12 +156,6 @@ impl Config {
 
     fn apply(&mut self, key: &str, value: &str, origin: Origin) {
         match key {
-            INJECT => {
-                if value == "ingress" {
-                    self.changed().proxy.is_ingress = true;
-                    self.note("proxy.isIngress", key, origin);
-                }
-            }
             ENABLE_DEBUG_SIDECAR => self.enable_debug(value, origin),
             _ => self.apply_row(key, value, origin),
         }
@@ -151,14 +167,37 @@ impl Config {
             return;
         }
         match row.setter.set(self.changed(), value) {
-            Ok(()) => self.note(row.values_key, key, origin),
+            Ok(()) => self.note(row.values_key, (key, value), origin),
             Err(unreadable) => self.problems.push(Problem {
                 key: key.to_owned(),
-                value: value.to_owned(),
-                expected: unreadable.expected,
+                fault: misfit(value, &unreadable.expected),
                 origin,
-                fatal: unreadable.fatal,
+                consequence: match unreadable.fatal {
+                    true => Consequence::Fatal,
+                    false => Consequence::Ignored,
+                },
             }),
+        }
+    }
+
+    /// Ingress mode, as `linkerd.io/inject` of the pod says; the namespace's counts where the pod has no such key at all.
+    fn ingress(&mut self, layers: &Layers<'_>) {
+        let pod = layers.pod;
+        let inherited = layers.namespace.filter(|_| !says_inject(pod));
+        let own = inject_mode(pod.annotations(), pod.labels()).map(|found| (found, Origin::Pod));
+        let found = own.or_else(|| {
+            let namespace = inherited?;
+            inject_mode(namespace.annotations, namespace.labels).map(|found| (found, Origin::Namespace))
+        });
+        if let Some((("ingress", place), origin)) = found {
+            self.changed().proxy.is_ingress = true;
+            self.overridden.push(Overridden {
+                values_key: "proxy.isIngress",
+                key: INJECT.to_owned(),
+                place,
+                origin,
+                value: Some(quote("ingress")),
+            });
         }
     }
 
@@ -166,7 +205,7 @@ impl Config {
         match grammar::boolean(value) {
             Some(debug) => self.debug = debug,
             None if value.is_empty() => {}
-            None => self.ignore(ENABLE_DEBUG_SIDECAR, value, origin, "true or false"),
+            None => self.ignore(ENABLE_DEBUG_SIDECAR, origin, misfit(value, "true or false")),
         }
     }
 
@@ -186,9 +225,9 @@ impl Config {
         match grammar::boolean(&value) {
             Some(native) => {
                 self.changed().proxy.native_sidecar = native;
-                self.note("proxy.nativeSidecar", key, origin);
+                self.note("proxy.nativeSidecar", (key, &value), origin);
             }
-            None => self.ignore(key, &value, origin, "true or false"),
+            None => self.ignore(key, origin, misfit(&value, "true or false")),
         }
     }
 
@@ -214,15 +253,11 @@ impl Config {
             }
         };
         let (ports, junk) = opaque_ports::parse(&value, layers.pod);
+        self.note("proxy.opaquePorts", (OPAQUE_PORTS, &ports), origin);
         self.changed().proxy.opaque_ports = ports;
-        self.note("proxy.opaquePorts", OPAQUE_PORTS, origin);
-        for item in junk {
-            self.ignore(
-                OPAQUE_PORTS,
-                &item,
-                origin,
-                "a port, a range of ports or the name of a container port",
-            );
+        if !junk.is_empty() {
+            let expected = "a port, a range of ports or the name of a container port";
+            self.ignore(OPAQUE_PORTS, origin, misfits(&junk, expected));
         }
     }
 
@@ -234,14 +269,14 @@ impl Config {
                 .map(str::to_owned)
         };
         let workload = of(layers.workload.or_else(|| layers.pod.annotations()));
-        for (text, origin) in [(of(layers.namespace), Origin::Namespace), (workload, Origin::Pod)] {
+        for (text, origin) in [(of(layers.inherited()), Origin::Namespace), (workload, Origin::Pod)] {
             let Some(text) = text else { continue };
             match additional_env::parse(&text) {
                 Ok(layer) => {
                     additional_env::merge(&mut self.changed().proxy.additional_env, layer);
-                    self.note("proxy.additionalEnv", PROXY_ADDITIONAL_ENV, origin);
+                    self.note("proxy.additionalEnv", (PROXY_ADDITIONAL_ENV, &text), origin);
                 }
-                Err(expected) => self.ignore(PROXY_ADDITIONAL_ENV, &text, origin, &expected),
+                Err(fault) => self.ignore(PROXY_ADDITIONAL_ENV, origin, fault),
             }
         }
     }
@@ -277,29 +312,29 @@ impl Config {
             .map(|(_, value)| value.as_str())
     }
 
-    fn note(&mut self, values_key: &'static str, annotation: &str, origin: Origin) {
+    fn note(&mut self, values_key: &'static str, (annotation, value): (&str, &str), origin: Origin) {
         self.overridden.push(Overridden {
             values_key,
-            annotation: annotation.to_owned(),
+            key: annotation.to_owned(),
+            place: "annotation",
             origin,
+            value: (annotation != PROXY_ADDITIONAL_ENV).then(|| quote(value)),
         });
     }
 
-    fn ignore(&mut self, key: &str, value: &str, origin: Origin, expected: &str) {
-        let (key, value, expected) = (key.to_owned(), value.to_owned(), expected.to_owned());
+    fn ignore(&mut self, key: &str, origin: Origin, fault: String) {
         self.problems.push(Problem {
-            key,
-            value,
-            expected,
+            key: key.to_owned(),
+            fault,
             origin,
-            fatal: false,
+            consequence: Consequence::Ignored,
         });
     }
 }
 
-/// `linkerd.io/inject` may be a label: then the pod has it as much as with an annotation.
-fn own_label<'a>(pod: &Pod<'a>, key: &str) -> Option<&'a str> {
-    if key == INJECT { pod.label(key) } else { None }
+/// Whether the pod has `linkerd.io/inject`, as annotation or as label, whatever its value.
+fn says_inject(pod: &Pod<'_>) -> bool {
+    pod.annotation(INJECT).or_else(|| pod.label(INJECT)).is_some()
 }
 
 /// The entries whose value is a string, as every valid one is.

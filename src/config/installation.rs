@@ -1,6 +1,7 @@
 //! What is the same for every pod: the values document and the trust anchors.
 
 use super::values::Values;
+use super::{Origin, quote};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use std::sync::{Arc, LazyLock};
@@ -17,7 +18,8 @@ pub struct Installation {
     /// Lower-case hex SHA-256 of the trust anchors as they were given.
     pub trust_root_sha256: String,
     /// The document as it was merged, for the origin of a field.
-    document: Value,
+    document: Arc<Value>,
+    changes: Arc<[String]>,
 }
 
 /// Why a configuration cannot be used.
@@ -78,10 +80,24 @@ impl Installation {
         Ok(Self {
             control_plane_namespace: namespace.to_owned(),
             trust_anchors: format!("{}\n", anchors.trim()),
-            trust_root_sha256: hex(&Sha256::digest(anchors.as_bytes())),
-            document,
+            trust_root_sha256: format!("{:x}", Sha256::digest(anchors.as_bytes())),
+            changes: changes(&values),
+            document: Arc::new(document),
             values: Arc::new(values),
         })
+    }
+
+    /// The installation with `unknown` for a version and for trust anchors that it lacks: they decide nothing, so that
+    /// decisions can be shown where nobody says what is installed.
+    #[must_use]
+    pub fn with_placeholders(mut self) -> Self {
+        if self.values.proxy_version().is_empty() {
+            "unknown".clone_into(&mut Arc::make_mut(&mut self.values).linkerd_version);
+        }
+        if self.trust_anchors.trim().is_empty() {
+            "unknown\n".clone_into(&mut self.trust_anchors);
+        }
+        self
     }
 
     /// Checks what an injected pod cannot do without. Annotations cannot mend any of it but the version.
@@ -102,12 +118,59 @@ impl Installation {
         }
     }
 
-    /// Whether the document itself has `key`, dotted; where not, the chart's default applies.
-    pub fn has(&self, key: &str) -> bool {
-        key.split('.')
-            .try_fold(&self.document, |node, part| node.get(part))
-            .is_some()
+    /// Whether a field, by its dotted key, is the document's or the chart's default.
+    pub fn origin(&self, key: &str) -> Origin {
+        let found = key.split('.').try_fold(&*self.document, |node, part| node.get(part));
+        match found {
+            Some(_) => Origin::Values,
+            None => Origin::Default,
+        }
     }
+
+    /// What the document says otherwise than the chart: a sentence a field, in ascending order of key.
+    pub fn changes(&self) -> &[String] {
+        &self.changes
+    }
+}
+
+/// Values that are not repeated: those that may be secret, and one that is long.
+const WITHHELD: [&str; 3] = [
+    "proxy.additionalEnv",
+    "proxy.experimentalEnv",
+    "identityTrustAnchorsPEM",
+];
+
+/// A sentence for each of `values` that is not the chart's default.
+fn changes(values: &Values) -> Arc<[String]> {
+    fn visit(key: &str, value: &Value, default: Option<&Value>, found: &mut Vec<String>) {
+        match value {
+            _ if default == Some(value) => {}
+            Value::Object(map) if !map.is_empty() => {
+                for (part, value) in map {
+                    let key = if key.is_empty() {
+                        part.clone()
+                    } else {
+                        format!("{key}.{part}")
+                    };
+                    visit(&key, value, default.and_then(|default| default.get(part)), found);
+                }
+            }
+            _ if WITHHELD.contains(&key) => found.push(format!("{key} is set by the values")),
+            Value::String(text) => found.push(format!("{key} is set by the values: {}", quote(text))),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+                found.push(format!("{key} is set by the values: {value}"));
+            }
+        }
+    }
+    let mut found = Vec::new();
+    visit(
+        "",
+        &serde_json::to_value(values).unwrap_or_default(),
+        Some(&SHAPE),
+        &mut found,
+    );
+    found.sort_unstable();
+    found.into()
 }
 
 fn read(document: &str) -> Result<Value, ConfigError> {
@@ -191,18 +254,6 @@ fn typed(document: &Value) -> Result<Values, ConfigError> {
     })
 }
 
-/// Bytes as lower-case hex digits.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    const DIGITS: [char; 16] = [
-        '0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f',
-    ];
-    let digit = |nibble: u8| DIGITS.get(usize::from(nibble)).copied().unwrap_or('0');
-    bytes
-        .iter()
-        .flat_map(|byte| [digit(byte >> 4), digit(byte & 0xf)])
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -220,9 +271,6 @@ mod tests {
         };
         expected.proxy.ports.admin = 1234;
         assert_eq!(*installation.values, expected);
-        assert!(installation.has("proxy.ports.admin"));
-        assert!(!installation.has("proxy.ports.inbound"));
-        assert!(!installation.has("proxy.resources"));
     }
 
     #[test]

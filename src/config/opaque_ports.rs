@@ -2,18 +2,21 @@
 
 use crate::pod::{Pod, integer, list, text};
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// Reads a list for `pod`: numbers, ranges, and names of its container ports. Returns it in Linkerd's normal form,
 /// and the items that are none of these.
-pub(crate) fn parse(list: &str, pod: &Pod<'_>) -> (String, Vec<String>) {
+pub(crate) fn parse<'a>(list: &'a str, pod: &Pod<'_>) -> (String, Vec<&'a str>) {
     let mut ports = Vec::new();
     let mut junk = Vec::new();
+    let names = names(pod);
     let items = list.strip_suffix(',').unwrap_or(list);
     for item in items.split(',').map(str::trim).filter(|_| !items.is_empty()) {
-        match named(item, pod).or_else(|| range(item)) {
+        let named = names.get(item).map(|&port| (port, port));
+        match named.or_else(|| range(item)) {
             Some((first, last)) if first == last => ports.push(first.to_string()),
             Some((first, last)) => ports.push(format!("{first}-{last}")),
-            None => junk.push(item.to_owned()),
+            None => junk.push(item),
         }
     }
     (ports.join(","), junk)
@@ -51,10 +54,16 @@ fn container_ports<'a>(pod: &Pod<'a>) -> impl Iterator<Item = &'a Value> {
     containers.into_iter().flat_map(|container| list(container, "ports"))
 }
 
-fn named(item: &str, pod: &Pod<'_>) -> Option<(u16, u16)> {
-    let port = container_ports(pod).find(|port| !item.is_empty() && text(port, "name") == Some(item))?;
-    let number = u16::try_from(integer(port, "containerPort")?).ok()?;
-    Some((number, number))
+/// The numbers of the container ports that have a name; the first of a name counts.
+fn names<'a>(pod: &Pod<'a>) -> BTreeMap<&'a str, u16> {
+    let mut names = BTreeMap::new();
+    for port in container_ports(pod) {
+        let number = integer(port, "containerPort").and_then(|number| u16::try_from(number).ok());
+        if let (Some(name), Some(number)) = (text(port, "name").filter(|name| !name.is_empty()), number) {
+            names.entry(name).or_insert(number);
+        }
+    }
+    names
 }
 
 fn range(item: &str) -> Option<(u16, u16)> {

@@ -148,8 +148,8 @@ pub struct ProxyInit {
     pub xt_mount_path: MountPath,
 }
 
-/// Linkerd's `nobody`, for containers that need no user of their own.
-const NOBODY: i64 = 65534;
+/// Linkerd's `nobody`, user and group of containers that need none of their own.
+pub(crate) const NOBODY: i64 = 65534;
 
 impl Default for ProxyInit {
     fn default() -> Self {
@@ -180,11 +180,14 @@ pub struct MountPath {
     pub name: String,
 }
 
+/// Name of the volume of the xtables lock, where the values give it no other.
+pub(crate) const LOCK_VOLUME: &str = "linkerd-proxy-init-xtables-lock";
+
 impl Default for MountPath {
     fn default() -> Self {
         Self {
             mount_path: "/run".to_owned(),
-            name: "linkerd-proxy-init-xtables-lock".to_owned(),
+            name: LOCK_VOLUME.to_owned(),
         }
     }
 }

@@ -8,8 +8,12 @@ use std::fmt;
 pub enum Caution {
     /// A value cannot be read; the default stands in its place.
     IgnoredValue,
+    /// A value is taken as it stands, although something later may refuse it.
+    DoubtfulValue,
     /// The debug container is left out, because a policy refuses it.
     DebugContainerRefused,
+    /// The server has not told its release; the newest is assumed.
+    ReleaseAssumed,
     /// The pod can land on no node of today.
     NoNodeForPod,
     /// Nobody can tell where the CNI plugin is.
@@ -36,9 +40,11 @@ pub enum Caution {
 
 impl Caution {
     /// Every kind.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::IgnoredValue,
+        Self::DoubtfulValue,
         Self::DebugContainerRefused,
+        Self::ReleaseAssumed,
         Self::NoNodeForPod,
         Self::CniCoverageUnknown,
         Self::InitContainersWithoutNetwork,
@@ -56,7 +62,9 @@ impl Caution {
     pub fn code(self) -> &'static str {
         match self {
             Self::IgnoredValue => "ignored_value",
+            Self::DoubtfulValue => "doubtful_value",
             Self::DebugContainerRefused => "debug_container_refused",
+            Self::ReleaseAssumed => "release_assumed",
             Self::NoNodeForPod => "no_node_for_pod",
             Self::CniCoverageUnknown => "cni_coverage_unknown",
             Self::InitContainersWithoutNetwork => "init_containers_without_network",

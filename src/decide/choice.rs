@@ -2,9 +2,9 @@
 
 use super::ranking::{self, Candidate};
 use super::{Caution, Coverage, Decision, DenyReason, InjectReason, Inputs, Opinion, Outcome, Refusal, SkipReason};
+use crate::config::Config;
 use crate::config::values::OnRefused;
-use crate::config::{Config, Installation};
-use crate::inject::{self, Metadata, Redirection, Shape, ShapeError, opaque_ports};
+use crate::inject::{self, Metadata, Prepared, Redirection, Shape, ShapeError, opaque_ports};
 use crate::pod::workload::Kind;
 use crate::pod::{Pod, container_name};
 use crate::policy::Verdict;
@@ -14,7 +14,7 @@ use crate::policy::pod_security::{Admission, Exemption, Question, Review};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Choice<'a> {
     pub(super) inputs: &'a Inputs<'a>,
-    pub(super) installation: &'a Installation,
+    pub(super) installation: &'a Prepared,
     pub(super) config: &'a Config,
     pub(super) pod: &'a Pod<'a>,
 }

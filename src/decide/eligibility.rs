@@ -2,10 +2,10 @@
 
 use super::Namespace;
 use crate::config::Installation;
-use crate::config::annotation::{CNI_RESOURCE, CONTROL_PLANE_COMPONENT, INJECT, MIRROR_POD};
-use crate::inject::{NETWORK_VALIDATOR, PROXY, PROXY_INIT};
+use crate::config::annotation::{CNI_RESOURCE, CONTROL_PLANE_COMPONENT, MIRROR_POD, inject_mode};
+use crate::inject::{NETWORK_VALIDATOR, PROXY, PROXY_INIT, SERVICE_ACCOUNT};
 use crate::pod::{Pod, boolean, container_name, list, text};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::fmt;
 
 /// Why a pod is left alone. The first group are Linkerd's reasons, in its order and words.
@@ -168,8 +168,8 @@ fn asked_for(
     namespace: &Namespace<'_>,
     trace: &mut Vec<String>,
 ) -> (Result<(), SkipReason>, Option<AnnotatedAt>) {
-    let at_pod = word(pod.annotations(), pod.labels());
-    let at_namespace = word(namespace.annotations, namespace.labels);
+    let at_pod = inject_mode(pod.annotations(), pod.labels());
+    let at_namespace = inject_mode(namespace.annotations, namespace.labels);
     let say = |place: &str, value: Option<(&str, &str)>| match value {
         Some((value, source)) => format!("{place} has {source} linkerd.io/inject={value}"),
         None => format!("{place} has no linkerd.io/inject"),
@@ -194,22 +194,6 @@ fn asked_for(
         (false, value) if enables(value) => (Ok(()), Some(AnnotatedAt::Workload)),
         (false, _) => (Err(SkipReason::InjectionEnableAnnotationAbsent), None),
     }
-}
-
-/// The value of `linkerd.io/inject`, and whether it is an annotation or a label. Empty counts as absent.
-fn word<'a>(
-    annotations: Option<&'a Map<String, Value>>,
-    labels: Option<&'a Map<String, Value>>,
-) -> Option<(&'a str, &'static str)> {
-    let of = |entries: Option<&'a Map<String, Value>>| {
-        entries
-            .and_then(|entries| entries.get(INJECT))
-            .and_then(Value::as_str)
-            .filter(|value| !value.is_empty())
-    };
-    of(annotations)
-        .map(|value| (value, "annotation"))
-        .or_else(|| of(labels).map(|value| (value, "label")))
 }
 
 /// A proxy of Linkerd's, whatever its registry, or of Istio's; or what an earlier injection left.
@@ -244,11 +228,9 @@ fn has_image(container: &Value, repositories: &[&str]) -> bool {
 
 /// Whether the first container has the API token, which the proxy shares where it has no token of its own.
 fn has_api_token(pod: &Pod<'_>) -> bool {
-    const PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
-    let mounted = pod
-        .containers()
-        .first()
-        .is_some_and(|container| list(container, "volumeMounts").any(|mount| text(mount, "mountPath") == Some(PATH)));
+    let mounted = pod.containers().first().is_some_and(|container| {
+        list(container, "volumeMounts").any(|mount| text(mount, "mountPath") == Some(SERVICE_ACCOUNT))
+    });
     boolean(pod.spec(), "automountServiceAccountToken") != Some(false) && mounted
 }
 

@@ -13,8 +13,8 @@ use serde_json::Value;
 
 /// Looks at the proxy of `pod`: what must be mended, as a patch that is mostly empty, or why the pod must not run.
 pub(super) fn inspect(pod: &Pod<'_>, release: Release) -> Result<Patch, DenyReason> {
-    let named = |container: &&Value| container_name(container) == PROXY;
-    if let Some(position) = pod.init_containers().iter().position(|container| named(&container)) {
+    let named = |container: &Value| container_name(container) == PROXY;
+    if let Some(position) = pod.init_containers().iter().position(|container| named(container)) {
         return inspect_native(pod, position, release);
     }
     match pod.containers().iter().find(|container| named(container)) {

@@ -1,14 +1,15 @@
 //! What an operator sets up, read once: the installation's configuration and what Pod Security does by default.
 
 use crate::config::{ConfigError, Installation};
+use crate::inject::Prepared;
 use crate::policy::pod_security::{Configuration, ConfigurationError};
 use serde_json::{Value, json};
 
 /// The installation's configuration, and Pod Security's.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Setup {
     /// The values document and the trust anchors.
-    pub installation: Installation,
+    pub installation: Prepared,
     /// What Pod Security does where no label says so.
     pub pod_security: Configuration,
 }
@@ -38,7 +39,7 @@ impl Setup {
             false => Configuration::read(&with_kind(given))?,
         };
         Ok(Self {
-            installation,
+            installation: installation.into(),
             pod_security,
         })
     }

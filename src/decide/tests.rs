@@ -58,6 +58,7 @@ impl Case {
 
     fn decide(&self) -> Decision {
         let installation = Installation::parse(&[self.values], Some("anchors"), "linkerd").unwrap();
+        let installation = Prepared::from(installation);
         decide(&Inputs {
             pod: &self.pod,
             namespace: Namespace {

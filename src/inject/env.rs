@@ -1,10 +1,12 @@
 //! The environment of the proxy. Order and names are those of Linkerd's injector; later variables may refer to earlier.
 
 use super::container::{EnvVar, FieldRef, FieldSource};
-use super::{PROXY, parameters};
+use super::{PROXY, parameters, proxy, volumes};
 use crate::config::values::Values;
 use crate::config::{Config, Installation};
 use crate::pod::{Pod, integer, list};
+use serde::ser::{Serialize, SerializeSeq, Serializer};
+use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
@@ -13,7 +15,51 @@ use std::collections::BTreeSet;
 pub(super) struct Source<'a> {
     pub(super) installation: &'a Installation,
     pub(super) config: &'a Config,
-    pub(super) pod: &'a Pod<'a>,
+}
+
+/// The variables of the proxy around the one that holds the pod's ports: all that depends on the pod itself.
+#[derive(Clone, Debug)]
+pub(super) struct Variables<V> {
+    pub(super) before: Vec<V>,
+    pub(super) after: Vec<V>,
+}
+
+/// Variables, as JSON, with the pod's ports among them: the whole list.
+pub(super) struct WithPorts<'a> {
+    variables: &'a Variables<Box<RawValue>>,
+    ports: EnvVar<'a>,
+}
+
+impl<V> Variables<V> {
+    /// Every variable in another form.
+    pub(super) fn map<W>(&self, form: impl Fn(&V) -> W) -> Variables<W> {
+        Variables {
+            before: self.before.iter().map(&form).collect(),
+            after: self.after.iter().map(&form).collect(),
+        }
+    }
+}
+
+impl Variables<Box<RawValue>> {
+    /// The environment of the proxy of `pod`.
+    pub(super) fn with_ports_of(&self, pod: &Pod<'_>) -> WithPorts<'_> {
+        let ports = EnvVar::Value {
+            name: "LINKERD2_PROXY_INBOUND_PORTS".into(),
+            value: inbound_ports(pod).into(),
+        };
+        WithPorts { variables: self, ports }
+    }
+}
+
+impl Serialize for WithPorts<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Variables { before, after } = self.variables;
+        let mut list = serializer.serialize_seq(None)?;
+        before.iter().try_for_each(|it| list.serialize_element(it))?;
+        list.serialize_element(&self.ports)?;
+        after.iter().try_for_each(|it| list.serialize_element(it))?;
+        list.end()
+    }
 }
 
 /// Variables under construction.
@@ -22,6 +68,13 @@ struct Environment<'a> {
 }
 
 impl<'a> Environment<'a> {
+    /// Room for what every proxy has, so that the list grows at most once.
+    fn roomy() -> Self {
+        Self {
+            variables: Vec::with_capacity(48),
+        }
+    }
+
     fn set(&mut self, name: &'static str, value: impl Into<Cow<'a, str>>) {
         self.variables.push(EnvVar::Value {
             name: name.into(),
@@ -51,18 +104,28 @@ impl<'a> Environment<'a> {
     }
 }
 
-/// Every variable of the proxy.
-pub(super) fn variables<'a>(source: &Source<'a>) -> Vec<EnvVar<'a>> {
-    // Room for what every proxy has, so that the list grows at most once.
-    let mut env = Environment {
-        variables: Vec::with_capacity(80),
-    };
+/// Every variable of the proxy but the pod's ports.
+pub(super) fn variables<'a>(source: &Source<'a>) -> Variables<EnvVar<'a>> {
+    Variables {
+        before: before_ports(source),
+        after: after_ports(source),
+    }
+}
+
+fn before_ports<'a>(source: &Source<'a>) -> Vec<EnvVar<'a>> {
+    let mut env = Environment::roomy();
     let values = &source.config.values;
     pod_fields(&mut env);
     cores(&mut env, values);
     logs_and_control_plane(&mut env, source);
     timeouts(&mut env, values);
-    listeners(&mut env, source);
+    listeners(&mut env, values);
+    env.variables
+}
+
+fn after_ports<'a>(source: &Source<'a>) -> Vec<EnvVar<'a>> {
+    let mut env = Environment::roomy();
+    let values = &source.config.values;
     connections(&mut env, values);
     if values.proxy.tracing.enabled {
         tracing(&mut env, source);
@@ -196,8 +259,7 @@ fn timeouts<'a>(env: &mut Environment<'a>, values: &'a Values) {
     env.set_if(inbound, "LINKERD2_PROXY_INBOUND_DETECT_TIMEOUT", "365d");
 }
 
-fn listeners<'a>(env: &mut Environment<'a>, source: &Source<'a>) {
-    let values = &source.config.values;
+fn listeners(env: &mut Environment<'_>, values: &Values) {
     let ports = &values.proxy.ports;
     let any = if values.disable_ipv6 { "0.0.0.0" } else { "[::]" };
     env.set("LINKERD2_PROXY_CONTROL_LISTEN_ADDR", format!("{any}:{}", ports.control));
@@ -211,7 +273,6 @@ fn listeners<'a>(env: &mut Environment<'a>, source: &Source<'a>) {
     env.set("LINKERD2_PROXY_OUTBOUND_LISTEN_ADDRS", both);
     env.set("LINKERD2_PROXY_INBOUND_LISTEN_ADDR", format!("{any}:{}", ports.inbound));
     env.field("LINKERD2_PROXY_INBOUND_IPS", "status.podIPs");
-    env.set("LINKERD2_PROXY_INBOUND_PORTS", inbound_ports(source.pod));
 }
 
 /// Ports of init and application containers and of their HTTP probes, in ascending order *as text*.
@@ -296,14 +357,14 @@ fn identity<'a>(env: &mut Environment<'a>, source: &Source<'a>) {
     env.field("_pod_sa", "spec.serviceAccountName");
     env.set("_l5d_ns", namespace);
     env.set("_l5d_trustdomain", values.trust_domain());
-    env.set("LINKERD2_PROXY_IDENTITY_DIR", "/var/run/linkerd/identity/end-entity");
+    env.set("LINKERD2_PROXY_IDENTITY_DIR", proxy::IDENTITY_FOLDER);
     env.set(
         "LINKERD2_PROXY_IDENTITY_TRUST_ANCHORS",
         source.installation.trust_anchors.as_str(),
     );
     let token = match values.identity.service_account_token_projection {
-        true => "/var/run/secrets/tokens/linkerd-identity-token",
-        false => "/var/run/secrets/kubernetes.io/serviceaccount/token",
+        true => format!("{}/{}", proxy::TOKENS, volumes::IDENTITY_TOKEN),
+        false => format!("{}/token", proxy::SERVICE_ACCOUNT),
     };
     env.set("LINKERD2_PROXY_IDENTITY_TOKEN_FILE", token);
     let service = format!(

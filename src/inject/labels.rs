@@ -1,7 +1,6 @@
 //! The label that names a pod's owner.
 
 use crate::config::annotation;
-use crate::config::hex;
 use crate::pod::workload::Kind;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -27,10 +26,14 @@ impl Owner {
         Some(format!("linkerd.io/proxy-{}", kind.lower_case()))
     }
 
-    /// Adds the owner's label. A name that is too long for a label ends in a digest, and stands whole in an annotation.
+    /// Adds the owner's label. A name that is too long for a label ends in a digest, and stands whole in an annotation;
+    /// one that is no label otherwise, such as the start of a generated name, gets none.
     pub(super) fn write(&self, labels: &mut BTreeMap<String, String>, annotations: &mut BTreeMap<String, String>) {
         let Some(label) = self.label() else { return };
         let value = label_value(&self.name);
+        if !is_label_value(&value) {
+            return;
+        }
         if value != self.name {
             annotations.insert(annotation::OWNER_NAME.to_owned(), self.name.clone());
         }
@@ -43,13 +46,20 @@ fn label_value(name: &str) -> String {
     if name.len() <= LABEL_LENGTH {
         return name.to_owned();
     }
-    let digest = Sha256::digest(name.as_bytes());
-    let digits: String = hex(&digest).chars().take(8).collect();
+    let mut digits = format!("{:x}", Sha256::digest(name.as_bytes()));
+    digits.truncate(8);
     let start: String = name.chars().take(LABEL_LENGTH - 1 - digits.len()).collect();
     format!(
         "{}-{digits}",
         start.trim_end_matches(|c: char| !c.is_ascii_alphanumeric())
     )
+}
+
+/// Whether the API server takes `value` for a label: alphanumerics, with dashes, underscores and dots between them.
+fn is_label_value(value: &str) -> bool {
+    let inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let outer = [value.chars().next(), value.chars().next_back()];
+    value.len() <= LABEL_LENGTH && value.chars().all(inner) && outer.iter().flatten().all(char::is_ascii_alphanumeric)
 }
 
 #[cfg(test)]
@@ -67,6 +77,27 @@ mod tests {
         assert_eq!(label_value("web"), "web");
         let dotted = label_value(&format!("{}.{}", "y".repeat(53), "z".repeat(20)));
         assert!(dotted.starts_with(&format!("{}-", "y".repeat(53))), "{dotted}");
+    }
+
+    #[test]
+    fn what_is_no_label_gets_none() {
+        for name in [
+            "nightly-",
+            "-a",
+            "a b",
+            "caf\u{e9}",
+            &format!("_{}", "x".repeat(70)),
+            &"\u{e9}".repeat(40),
+        ] {
+            let (mut labels, mut annotations) = (BTreeMap::new(), BTreeMap::new());
+            let owner = Owner {
+                kind: Some(Kind::Job),
+                name: (*name).to_owned(),
+            };
+            owner.write(&mut labels, &mut annotations);
+            assert!(labels.is_empty() && annotations.is_empty(), "{name}");
+        }
+        assert!(is_label_value("") && is_label_value("a.b-c_D9"));
     }
 
     #[test]

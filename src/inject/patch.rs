@@ -3,7 +3,6 @@
 use serde::ser::Error;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// A patch. Injection only ever adds; adding a member that is there replaces it.
@@ -57,7 +56,7 @@ impl Patch {
         let map = place.len();
         for (key, value) in entries {
             place.truncate(map);
-            place.push_str(&escape(key));
+            push_escaped(&mut place, key);
             self.add(&place, value);
         }
     }
@@ -92,11 +91,14 @@ struct Operation<'a, T: ?Sized> {
     value: &'a T,
 }
 
-/// `key` as one reference token of a JSON pointer.
-pub fn escape(key: &str) -> Cow<'_, str> {
-    match key.contains(['~', '/']) {
-        true => key.replace('~', "~0").replace('/', "~1").into(),
-        false => key.into(),
+/// Appends `key` to a JSON pointer, as one reference token.
+fn push_escaped(pointer: &mut String, key: &str) {
+    for character in key.chars() {
+        match character {
+            '~' => pointer.push_str("~0"),
+            '/' => pointer.push_str("~1"),
+            other => pointer.push(other),
+        }
     }
 }
 
@@ -107,8 +109,9 @@ mod tests {
 
     #[test]
     fn keys_are_escaped_in_paths() {
-        assert_eq!(escape("linkerd.io/a~b"), "linkerd.io~1a~0b");
-        assert_eq!(escape("app"), "app");
+        let mut pointer = "/labels/".to_owned();
+        push_escaped(&mut pointer, "linkerd.io/a~bä");
+        assert_eq!(pointer, "/labels/linkerd.io~1a~0bä");
     }
 
     #[test]

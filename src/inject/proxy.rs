@@ -1,10 +1,8 @@
 //! The container `linkerd-proxy`.
 
 use super::container::{Amounts, Container, ContainerPort, Exec, HttpGet, Lifecycle, Probe, Resources, VolumeMount};
-use super::env::Source;
 use super::{PROXY, volumes};
 use crate::config::Config;
-use crate::config::annotation::Origin;
 use crate::config::values::{self, Values};
 use crate::pod::{Pod, list, text};
 use serde_json::{Map, Value, json};
@@ -13,8 +11,8 @@ use serde_json::{Map, Value, json};
 const AWAIT_TIMEOUT: &str = "--timeout=2m";
 
 /// The proxy for one pod, without its environment.
-pub(super) fn container<'a>(source: &Source<'a>) -> Container<'a> {
-    let values = &source.config.values;
+pub(super) fn container<'a>(config: &'a Config, pod: &Pod<'a>) -> Container<'a> {
+    let values = &config.values;
     let native = values.proxy.native_sidecar;
     Container {
         name: PROXY,
@@ -36,9 +34,9 @@ pub(super) fn container<'a>(source: &Source<'a>) -> Container<'a> {
         startup_probe: (native && values.proxy.r#await).then(|| startup_probe(values)),
         resources: resources(values),
         restart_policy: native.then_some("Always"),
-        security_context: security_context(source.config),
+        security_context: security_context(config),
         termination_message_policy: Some("FallbackToLogsOnError"),
-        volume_mounts: volume_mounts(values, source.pod),
+        volume_mounts: volume_mounts(values, pod),
         ..Container::default()
     }
 }
@@ -78,27 +76,34 @@ pub(super) fn resources(values: &Values) -> Resources<'_> {
 /// The user that the proxy runs as, which the redirect rules exempt: an annotation's, else that of
 /// `proxy.securityContext`, else `proxy.uid`.
 pub fn user(config: &Config) -> i64 {
-    let annotated = config
-        .overridden
-        .iter()
-        .any(|field| field.values_key == "proxy.uid" && matches!(field.origin, Origin::Namespace | Origin::Pod));
-    let own = config
-        .values
-        .proxy
-        .security_context
-        .get("runAsUser")
-        .and_then(Value::as_i64);
-    own.filter(|_| !annotated).unwrap_or(config.values.proxy.uid)
+    let proxy = &config.values.proxy;
+    let own = proxy.security_context.get("runAsUser").and_then(Value::as_i64);
+    own.filter(|_| config.set_by("proxy.uid").is_none())
+        .unwrap_or(proxy.uid)
 }
 
-/// The proxy's security context: `restricted` whatever the values say, which may only add other fields.
+/// Whether that user comes from `proxy.securityContext`.
+pub(super) fn user_of_context(config: &Config) -> bool {
+    let given = config.values.proxy.security_context.get("runAsUser");
+    given.is_some_and(Value::is_i64) && config.set_by("proxy.uid").is_none()
+}
+
+/// The group that the proxy runs as, which the redirect rules may exempt; nothing where it is its image's.
+pub(super) fn group(config: &Config) -> Option<i64> {
+    let proxy = &config.values.proxy;
+    let own = proxy.security_context.get("runAsGroup").and_then(Value::as_i64);
+    Some(proxy.gid).filter(|&group| group >= 0).or(own)
+}
+
+/// The proxy's security context: `restricted` whatever the values say, which may only add fields that `restricted` admits
+/// (the configuration holds no others).
 fn security_context(config: &Config) -> Map<String, Value> {
     let values = &config.values;
     let mut context = values.proxy.security_context.clone();
     confine(&mut context);
     context.insert("runAsUser".to_owned(), user(config).into());
-    if values.proxy.gid >= 0 {
-        context.insert("runAsGroup".to_owned(), values.proxy.gid.into());
+    if let Some(group) = group(config) {
+        context.insert("runAsGroup".to_owned(), group.into());
     }
     context
 }
@@ -163,20 +168,26 @@ fn volume_mounts<'a>(values: &Values, pod: &Pod<'a>) -> Vec<VolumeMount<'a>> {
         name,
         read_only: false,
     };
-    let mut mounts = vec![mount("/var/run/linkerd/identity/end-entity", volumes::END_ENTITY)];
+    let mut mounts = vec![mount(IDENTITY_FOLDER, volumes::END_ENTITY)];
     if values.proxy.tracing.enabled {
         mounts.push(mount("/var/run/linkerd/podinfo", volumes::PODINFO));
     }
     if values.identity.service_account_token_projection {
-        mounts.push(mount("/var/run/secrets/tokens", volumes::IDENTITY_TOKEN));
+        mounts.push(mount(TOKENS, volumes::IDENTITY_TOKEN));
     } else {
         mounts.extend(api_token(pod));
     }
     mounts
 }
 
+/// Where the proxy keeps its key and certificate.
+pub(super) const IDENTITY_FOLDER: &str = "/var/run/linkerd/identity/end-entity";
+
+/// Where the token with which the proxy proves its identity is mounted.
+pub(super) const TOKENS: &str = "/var/run/secrets/tokens";
+
 /// Where the API server mounts an account's token.
-pub(super) const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+pub(crate) const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /// The first application container's mount of the API token, which the proxy shares where it has no token of its own.
 pub(super) fn api_token<'a>(pod: &Pod<'a>) -> Option<VolumeMount<'a>> {

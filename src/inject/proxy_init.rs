@@ -3,13 +3,10 @@
 use super::container::{Container, VolumeMount};
 use super::proxy;
 use super::{PROXY_INIT, ShapeError};
-use crate::config::Config;
-use crate::config::values::{ProxyInit, Values};
+use crate::config::values::{NOBODY, ProxyInit, Values};
+use crate::config::{Config, quote};
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
-
-/// Linkerd's `nobody`; a user of 0 would be root.
-const NOBODY: i64 = 65534;
 
 /// `linkerd-init` for one pod.
 pub(super) fn container(config: &Config) -> Result<Container<'_>, ShapeError> {
@@ -77,7 +74,7 @@ fn arguments(values: &Values, user: i64) -> Result<Vec<Cow<'_, str>>, ShapeError
             .map(Cow::from),
         ),
         "legacy" => {}
-        mode => return Err(ShapeError::IptablesMode(mode.to_owned())),
+        mode => return Err(ShapeError::IptablesMode(quote(mode))),
     }
     if values.disable_ipv6 {
         arguments.push("--ipv6=false".into());
@@ -120,6 +117,7 @@ fn ignored_inbound(values: &Values) -> String {
 }
 
 fn security_context(init: &ProxyInit) -> Map<String, Value> {
+    // A user of 0 would be root.
     let nobody = |id: i64| if id == 0 { NOBODY } else { id };
     let (user, group) = match init.run_as_root {
         true => (0, 0),

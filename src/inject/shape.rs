@@ -1,13 +1,14 @@
 //! Everything that injection adds to one pod with one redirection.
 
-use super::container::EnvVar;
-use super::env::{self, Source};
+use super::env::{Source, WithPorts};
 use super::patch::Patch;
-use super::{Metadata, PROXY_INIT, Redirection, debug, proxy, proxy_init, validator, volumes};
-use crate::config::{Config, Installation};
+use super::prepared::{Made, Parts, Prepared};
+use super::{Metadata, Redirection, debug, proxy, volumes};
+use crate::config::{Config, quote};
 use crate::pod::{Additions, Pod, container_name};
 use serde::Serialize;
 use serde_json::{Map, Value};
+use std::sync::Arc;
 
 /// What injection adds with one redirection.
 #[derive(Clone, Debug)]
@@ -18,28 +19,33 @@ pub struct Shape<'a> {
     pub native: bool,
     /// A label that the pod's node must have.
     pub node_selector: Option<(String, String)>,
-    first: bool,
-    init: Option<Value>,
-    /// The proxy without its environment, which no policy reads: that is written for the shape that is chosen alone.
-    proxy: Value,
-    source: Source<'a>,
+    installation: &'a Prepared,
+    config: &'a Config,
+    pod: &'a Pod<'a>,
+    made: Arc<Made>,
+    parts: Arc<Parts>,
     debug: Option<Value>,
-    volumes: Vec<Value>,
 }
 
 /// Why a shape cannot be made. The sentences are those of Linkerd's templates where those fail too.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ShapeError {
-    /// `proxy.logHTTPHeaders` is no word of its.
-    #[error("logHTTPHeaders must be one of: insecure | off (found {0:?})")]
+    /// `proxy.logHTTPHeaders`, in quotes, is no word of its.
+    #[error("logHTTPHeaders must be one of: insecure | off (found {0})")]
     LogHttpHeaders(String),
-    /// `proxyInit.iptablesMode` is no word of its.
-    #[error("Unsupported value {0:?} for proxyInit.iptablesMode\nValid values: [\"nft\", \"legacy\"]")]
+    /// `proxyInit.iptablesMode`, in quotes, is no word of its.
+    #[error("Unsupported value {0} for proxyInit.iptablesMode\nValid values: [\"nft\", \"legacy\"]")]
     IptablesMode(String),
     /// The connection-tracking timeout needs root.
     #[error("proxyInit.runAsRoot must be set to use proxyInit.closeWaitTimeoutSecs")]
     CloseWaitNeedsRoot,
+    /// The proxy would be root, which the kubelet refuses to start.
+    #[error("{0} is 0: the proxy never runs as root; it must be a user ID from 1 to 2147483647")]
+    RootProxy(&'static str),
+    /// Two volumes would have one name.
+    #[error("proxyInit.xtMountPath.name is {0}, which another volume of injection's has")]
+    LockName(String),
     /// Tracing lacks a setting.
     #[error("{0} must be set if proxy tracing is enabled")]
     Tracing(&'static str),
@@ -57,33 +63,23 @@ impl<'a> Shape<'a> {
     /// The shape of `pod` with `redirection`; with the debug container where `with_debug`. The caller has [`check`]ed
     /// the configuration.
     pub fn new(
-        installation: &'a Installation,
+        installation: &'a Prepared,
         config: &'a Config,
         pod: &'a Pod<'a>,
         redirection: Redirection,
         with_debug: bool,
     ) -> Result<Self, ShapeError> {
-        let values = &config.values;
-        let init = match redirection {
-            Redirection::InitContainer => Some(proxy_init::container(config)?.into_value()),
-            Redirection::Cni => Some(validator::container(values).into_value()),
-            Redirection::None => None,
-        };
-        let source = Source {
+        let made = installation.made(config);
+        Ok(Self {
+            redirection,
+            native: config.values.proxy.native_sidecar,
+            node_selector: None,
+            parts: made.parts(config, pod, redirection)?,
+            made,
             installation,
             config,
             pod,
-        };
-        Ok(Self {
-            redirection,
-            native: values.proxy.native_sidecar,
-            node_selector: None,
-            first: values.proxy.r#await,
-            init,
-            proxy: proxy::container(&source).into_value(),
-            source,
-            debug: with_debug.then(|| debug::container(values).into_value()),
-            volumes: volumes::volumes(values, redirection),
+            debug: with_debug.then(|| debug::container(&config.values).into_value()),
         })
     }
 
@@ -91,9 +87,14 @@ impl<'a> Shape<'a> {
     pub fn check_names(&self, pod: &Pod<'_>) -> Result<(), ShapeError> {
         let containers: Vec<_> = pod.all_containers().map(container_name).collect();
         let volumes: Vec<_> = pod.volumes().iter().map(|volume| container_name(volume)).collect();
-        let own = self.init.iter().chain([&self.proxy]).chain(&self.debug);
+        let Parts {
+            init,
+            proxy,
+            volumes: added,
+        } = &*self.parts;
+        let own = init.iter().chain([proxy]).chain(&self.debug);
         let own = own.map(|container| ("container", container, &containers));
-        let mut all = own.chain(self.volumes.iter().map(|volume| ("volume", volume, &volumes)));
+        let mut all = own.chain(added.iter().map(|volume| ("volume", volume, &volumes)));
         match all.find(|(_, added, taken)| taken.contains(&container_name(added))) {
             Some((what, added, _)) => Err(ShapeError::NameTaken {
                 what,
@@ -105,21 +106,22 @@ impl<'a> Shape<'a> {
 
     /// The additions as a view, to judge the candidate that they make.
     pub fn additions(&self) -> Additions<'_> {
+        let Parts { init, proxy, volumes } = &*self.parts;
         let mut additions = Additions {
-            volumes: self.volumes.iter().collect(),
+            volumes: volumes.iter().collect(),
             ..Additions::default()
         };
-        let init = self.init.iter();
+        let init = init.iter();
         if self.native {
-            additions.init_first = init.chain([&self.proxy]).collect();
+            additions.init_first = init.chain([proxy]).collect();
             additions.last = self.debug.iter().collect();
             return additions;
         }
         additions.init_last = init.collect();
         additions.last = self.debug.iter().collect();
-        match self.first {
-            true => additions.first.push(&self.proxy),
-            false => additions.last.push(&self.proxy),
+        match self.config.values.proxy.r#await {
+            true => additions.first.push(proxy),
+            false => additions.last.push(proxy),
         }
         additions
     }
@@ -128,6 +130,7 @@ impl<'a> Shape<'a> {
     ///
     /// `template` is the pod or pod template itself.
     pub fn into_patch(self, metadata: &Metadata, template: &Value, prefix: &str) -> Patch {
+        let Parts { init, volumes, .. } = &*self.parts;
         let mut patch = Patch::roomy();
         add_metadata(&mut patch, metadata, template, prefix);
         let spec = template.get("spec").filter(|spec| spec.is_object());
@@ -136,18 +139,18 @@ impl<'a> Shape<'a> {
         }
         let lacks = |list: &str| !spec.and_then(|spec| spec.get(list)).is_some_and(Value::is_array);
         for list in ["volumes", "initContainers"] {
-            if lacks(list) && (list == "volumes" || self.init.is_some() || self.native) {
+            if lacks(list) && (list == "volumes" || init.is_some() || self.native) {
                 patch.add(&format!("{prefix}/spec/{list}"), &[(); 0]);
             }
         }
         let volume = format!("{prefix}/spec/volumes/-");
         let init_containers = format!("{prefix}/spec/initContainers");
         let lock = usize::from(self.redirection == Redirection::InitContainer);
-        let (lock, others) = self.volumes.split_at(lock.min(self.volumes.len()));
+        let (lock, others) = volumes.split_at(lock.min(volumes.len()));
         for lock in lock {
             patch.add(&volume, lock);
         }
-        if let Some(init) = &self.init {
+        if let Some(init) = init {
             let position = if self.native { "0" } else { "-" };
             patch.add(&format!("{init_containers}/{position}"), init);
         }
@@ -157,16 +160,7 @@ impl<'a> Shape<'a> {
         for added in others {
             patch.add(&volume, added);
         }
-        let place = match (self.native, self.first) {
-            (true, _) => format!("{init_containers}/{}", usize::from(self.init.is_some())),
-            (false, true) => format!("{prefix}/spec/containers/0"),
-            (false, false) => format!("{prefix}/spec/containers/-"),
-        };
-        let proxy = Whole {
-            container: &self.proxy,
-            env: env::variables(&self.source),
-        };
-        patch.add(&place, &proxy);
+        self.add_proxy(&mut patch, prefix);
         if let Some((key, value)) = self.node_selector {
             let entries = [(key, value)].into_iter().collect();
             patch.add_entries(&format!("{prefix}/spec"), ("nodeSelector", spec), &entries);
@@ -174,11 +168,22 @@ impl<'a> Shape<'a> {
         patch
     }
 
-    /// Whether the shape holds `linkerd-init`.
-    pub fn has_proxy_init(&self) -> bool {
-        self.init
-            .as_ref()
-            .is_some_and(|init| init.get("name").and_then(Value::as_str) == Some(PROXY_INIT))
+    fn add_proxy(&self, patch: &mut Patch, prefix: &str) {
+        let inits = usize::from(self.parts.init.is_some());
+        let place = match (self.native, self.config.values.proxy.r#await) {
+            (true, _) => format!("{prefix}/spec/initContainers/{inits}"),
+            (false, true) => format!("{prefix}/spec/containers/0"),
+            (false, false) => format!("{prefix}/spec/containers/-"),
+        };
+        let variables = self.made.variables(&Source {
+            installation: self.installation,
+            config: self.config,
+        });
+        let whole = Whole {
+            container: &self.parts.proxy,
+            env: variables.with_ports_of(self.pod),
+        };
+        patch.add(&place, &whole);
     }
 }
 
@@ -187,7 +192,7 @@ impl<'a> Shape<'a> {
 struct Whole<'a> {
     #[serde(flatten)]
     container: &'a Value,
-    env: Vec<EnvVar<'a>>,
+    env: WithPorts<'a>,
 }
 
 /// The patch that gives a template `metadata` and nothing else.
@@ -209,11 +214,21 @@ fn add_metadata(patch: &mut Patch, metadata: &Metadata, template: &Value, prefix
 
 /// Checks what stands in the way of every shape.
 pub fn check(config: &Config) -> Result<(), ShapeError> {
-    let proxy = &config.values.proxy;
-    if !matches!(proxy.log_http_headers.as_str(), "insecure" | "off" | "") {
-        return Err(ShapeError::LogHttpHeaders(proxy.log_http_headers.clone()));
+    let values = &config.values.proxy;
+    if !matches!(values.log_http_headers.as_str(), "insecure" | "off" | "") {
+        return Err(ShapeError::LogHttpHeaders(quote(&values.log_http_headers)));
     }
-    let collector = &proxy.tracing.collector;
+    if proxy::user(config) == 0 {
+        return Err(ShapeError::RootProxy(match proxy::user_of_context(config) {
+            true => "proxy.securityContext.runAsUser",
+            false => "proxy.uid",
+        }));
+    }
+    let lock = &config.values.proxy_init.xt_mount_path.name;
+    if [volumes::END_ENTITY, volumes::IDENTITY_TOKEN, volumes::PODINFO].contains(&lock.as_str()) {
+        return Err(ShapeError::LockName(lock.clone()));
+    }
+    let collector = &values.tracing.collector;
     let needed = [
         (&collector.endpoint, "proxy.tracing.collector.endpoint"),
         (
@@ -227,9 +242,12 @@ pub fn check(config: &Config) -> Result<(), ShapeError> {
     ];
     match needed
         .into_iter()
-        .find(|(value, _)| proxy.tracing.enabled && value.is_empty())
+        .find(|(value, _)| values.tracing.enabled && value.is_empty())
     {
         Some((_, key)) => Err(ShapeError::Tracing(key)),
         None => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests;

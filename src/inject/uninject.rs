@@ -4,8 +4,9 @@
 //! disabled` stays, because its author wrote it. Configuration annotations (`config.linkerd.io/…`) stay as well: they
 //! say how to inject, not that it was done. Applying this twice changes nothing more.
 
-use super::{DEBUG, NETWORK_VALIDATOR, PROXY, PROXY_INIT};
+use super::{DEBUG, NETWORK_VALIDATOR, PROXY, PROXY_INIT, volumes};
 use crate::config::annotation::{CONTROL_PLANE_COMPONENT, INJECT, OWNER_NAME};
+use crate::config::values::LOCK_VOLUME;
 use crate::pod::workload::Kind;
 use crate::pod::{container_name, list, text};
 use serde_json::{Map, Value};
@@ -15,10 +16,10 @@ const CONTAINERS: [&str; 4] = [PROXY, PROXY_INIT, NETWORK_VALIDATOR, DEBUG];
 
 /// Volumes that injection adds under names of its own.
 const VOLUMES: [&str; 4] = [
-    "linkerd-identity-end-entity",
-    "linkerd-identity-token",
-    "linkerd-podinfo",
-    "linkerd-proxy-init-xtables-lock",
+    volumes::END_ENTITY,
+    volumes::IDENTITY_TOKEN,
+    volumes::PODINFO,
+    LOCK_VOLUME,
 ];
 
 /// Takes injection out of `object`. Returns whether it held a container or an annotation of injection's; labels alone

@@ -3,15 +3,14 @@
 use super::NETWORK_VALIDATOR;
 use super::container::Container;
 use super::{proxy, proxy_init};
-use crate::config::values::{NetworkValidator, Values};
+use crate::config::Config;
+use crate::config::values::NOBODY;
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 
-/// Linkerd's `nobody`: not the proxy's user, whose traffic the rules exempt.
-const NOBODY: i64 = 65534;
-
 /// The validator for one pod.
-pub(super) fn container(values: &Values) -> Container<'_> {
+pub(super) fn container(config: &Config) -> Container<'_> {
+    let values = &config.values;
     let validator = &values.network_validator;
     let or = |given: &str, ipv4: &str, ipv6: &str| match (given, values.disable_ipv6) {
         ("", true) => ipv4.to_owned(),
@@ -42,19 +41,70 @@ pub(super) fn container(values: &Values) -> Container<'_> {
             .flat_map(|(flag, value)| [flag.into(), value])
             .collect(),
         resources: proxy::resources(values),
-        security_context: security_context(validator),
+        security_context: security_context(config),
         ..Container::default()
     }
 }
 
-/// As confined as the proxy; the values choose the user, which is never root.
-fn security_context(validator: &NetworkValidator) -> Map<String, Value> {
-    let mut context = validator.security_context.clone();
+/// As confined as the proxy. The values choose user and group, but neither root nor the proxy's: the rules exempt those,
+/// so that the validator would see nothing redirected and keep the pod from running.
+fn security_context(config: &Config) -> Map<String, Value> {
+    let mut context = config.values.network_validator.security_context.clone();
     proxy::confine(&mut context);
-    for field in ["runAsUser", "runAsGroup"] {
-        if context.get(field).and_then(Value::as_i64).unwrap_or(0) == 0 {
-            context.insert(field.to_owned(), NOBODY.into());
-        }
+    let (user, group) = (proxy::user(config), proxy::group(config));
+    for (field, exempt) in [("runAsUser", Some(user)), ("runAsGroup", group)] {
+        let given = context.get(field).and_then(Value::as_i64).filter(|&id| id != 0);
+        let mut choices = [given, Some(NOBODY)].into_iter().flatten();
+        let id = choices.find(|&id| Some(id) != exempt).unwrap_or(NOBODY - 1);
+        context.insert(field.to_owned(), id.into());
     }
     context
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Installation, Layers};
+    use crate::pod::Pod;
+    use serde_json::json;
+
+    #[test]
+    fn the_validator_is_never_the_proxy() {
+        for (values, annotations, ids) in [
+            ("", json!({}), (65534, 65534)),
+            ("", json!({"config.linkerd.io/proxy-uid": "65534"}), (65533, 65534)),
+            ("", json!({"config.linkerd.io/proxy-gid": "65534"}), (65534, 65533)),
+            (
+                "proxy: {securityContext: {runAsUser: 7, runAsGroup: 65534}}",
+                json!({}),
+                (65534, 65533),
+            ),
+            (
+                "networkValidator: {securityContext: {runAsUser: 2102}}",
+                json!({}),
+                (65534, 65534),
+            ),
+            (
+                "networkValidator: {securityContext: {runAsUser: 7, runAsGroup: 0}}",
+                json!({}),
+                (7, 65534),
+            ),
+            (
+                "{proxy: {uid: 65534}, networkValidator: {securityContext: {runAsUser: 65534}}}",
+                json!({}),
+                (65533, 65534),
+            ),
+        ] {
+            let installation = Installation::parse(&[values], None, "linkerd").unwrap();
+            let object = json!({"metadata": {"annotations": annotations}});
+            let layers = Layers {
+                namespace: None,
+                pod: &Pod::new(&object),
+                workload: None,
+            };
+            let context = security_context(&Config::effective(&installation, &layers));
+            let id = |field: &str| context.get(field).and_then(Value::as_i64).unwrap();
+            assert_eq!((id("runAsUser"), id("runAsGroup")), ids, "{values} {annotations}");
+        }
+    }
 }

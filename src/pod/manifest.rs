@@ -12,7 +12,9 @@
 use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::ser::{Serialize, Serializer};
 use serde_json::{Map, Number, Value};
-use serde_saphyr::DoubleQuoted;
+use serde_saphyr::budget::BudgetBreach;
+use serde_saphyr::{DoubleQuoted, Error as SyntaxError, MessageFormatter, UserMessageFormatter};
+use std::borrow::Cow;
 use std::fmt;
 
 /// One document of a manifest.
@@ -58,13 +60,29 @@ pub fn read(text: &str) -> Result<Vec<Document<'_>>, ManifestError> {
     Ok(documents)
 }
 
-/// The objects of a document: the items of a `List`, lists within lists included, else the document itself.
-pub fn items(value: &Value) -> Vec<&Value> {
-    let is_list = value.get("kind").is_some_and(|kind| kind == "List");
-    match value.get("items").and_then(Value::as_array).filter(|_| is_list) {
-        Some(list) => list.iter().flat_map(items).collect(),
-        None => vec![value],
+/// The objects of a document: the items of a list, lists within lists included, else the document itself.
+///
+/// A list is a `List`, or what the API server answers, such as a `PodList`, whose items leave out what its kind says.
+pub fn items(value: &Value) -> Vec<Cow<'_, Value>> {
+    let kind = value.get("kind").and_then(Value::as_str);
+    let item_kind = kind.and_then(|kind| kind.strip_suffix("List"));
+    let (Some(item_kind), Some(list)) = (item_kind, value.get("items").and_then(Value::as_array)) else {
+        return vec![Cow::Borrowed(value)];
+    };
+    let is_bare = |item: &Value| item.is_object() && item.get("kind").is_none() && !item_kind.is_empty();
+    let mut objects = Vec::with_capacity(list.len());
+    for item in list {
+        if !is_bare(item) {
+            objects.extend(items(item));
+            continue;
+        }
+        let mut whole = item.as_object().cloned().unwrap_or_default();
+        whole.insert("kind".to_owned(), item_kind.into());
+        let version = value.get("apiVersion").cloned().unwrap_or_default();
+        whole.insert("apiVersion".to_owned(), version);
+        objects.push(Cow::Owned(whole.into()));
     }
+    objects
 }
 
 /// Writes `value` as one YAML document, ending in a newline, without separators.
@@ -162,11 +180,31 @@ fn parse(text: &str, line: usize) -> Result<Value, ManifestError> {
     let node: Result<Node, _> = serde_saphyr::from_str_with_options(text, options);
     node.map(|node| node.0).map_err(|error| {
         let options = serde_saphyr::render_options! {
-            formatter: &serde_saphyr::UserMessageFormatter,
+            formatter: &Words,
             line_offset: u64::try_from(line.saturating_sub(1)).unwrap_or_default(),
         };
         ManifestError::Syntax(error.render_with_options(options))
     })
+}
+
+/// Errors in words, where the parser has numbers.
+struct Words;
+
+impl MessageFormatter for Words {
+    fn format_message<'a>(&self, error: &'a SyntaxError) -> Cow<'a, str> {
+        if let SyntaxError::Budget { breach, .. } = error {
+            if let BudgetBreach::Depth { .. } = breach {
+                return format!("nests deeper than {DEPTH} levels").into();
+            }
+            if let BudgetBreach::ScalarBytes { .. } = breach {
+                return format!("holds more than {} MiB of text", SCALAR_BYTES >> 20).into();
+            }
+        }
+        if let SyntaxError::AliasReplayLimitExceeded { .. } = error {
+            return format!("aliases repeat more than {ALIASED_NODES} values").into();
+        }
+        UserMessageFormatter.format_message(error)
+    }
 }
 
 /// A value as `kubectl` reads it.
@@ -229,7 +267,9 @@ impl<'de> Visitor<'de> for NodeVisitor {
             let key = match key {
                 Value::String(key) => key,
                 Value::Bool(_) | Value::Number(_) => key.to_string(),
-                Value::Null | Value::Array(_) | Value::Object(_) => return Err(A::Error::custom("a key is no text")),
+                key @ (Value::Null | Value::Array(_) | Value::Object(_)) => {
+                    return Err(A::Error::custom(format!("the key {key} is no text")));
+                }
             };
             // Two spellings of one key, such as `on` and `true`.
             if map.contains_key(&key) {

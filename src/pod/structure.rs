@@ -84,6 +84,28 @@ const CONTAINER: [Field; 13] = [
     ("securityContext", Type::Map),
 ];
 
+/// The first field of `object`, any object of a manifest, that keeps it from being what it says.
+pub fn of_object(object: &Value) -> Result<(), Malformed> {
+    if !object.is_object() {
+        let expected = "a map with apiVersion and kind";
+        return Err(malformed("the object".to_owned(), object, expected));
+    }
+    for key in ["apiVersion", "kind"] {
+        let value = object.get(key).unwrap_or(&NULL);
+        if !value.is_string() {
+            return Err(malformed(key.to_owned(), value, Type::Text.name()));
+        }
+    }
+    let items = object.get("items").unwrap_or(&NULL);
+    if object.get("kind").is_some_and(|kind| kind == "List") && Type::List.fault(items).is_some() {
+        return Err(malformed("items".to_owned(), items, Type::List.name()));
+    }
+    match Kind::of(object) {
+        Some(kind) => of_workload(kind, object).map(|_| ()),
+        None => Ok(()),
+    }
+}
+
 /// The pod template of `object`, which is of `kind`; nothing for kinds that have none. Fails on the first field of object
 /// or template that the API server would not take.
 pub fn of_workload(kind: Kind, object: &Value) -> Result<Option<&Value>, Malformed> {
@@ -293,6 +315,27 @@ mod tests {
             "metadata.labels[a] is 1, expected a text: put it in quotes"
         );
         assert_eq!(of_workload(Kind::Service, &json!({"spec": 1})), Ok(None));
+    }
+
+    #[test]
+    fn an_object_says_what_it_is() {
+        let fault = |object: &Value| of_object(object).unwrap_err().to_string();
+        assert_eq!(
+            fault(&json!("text")),
+            "the object is \"text\", expected a map with apiVersion and kind"
+        );
+        assert_eq!(fault(&json!({"kind": "Pod"})), "apiVersion is missing, expected a text");
+        assert_eq!(
+            fault(&json!({"apiVersion": "v1", "kind": ["Pod"]})),
+            "kind is a list, expected a text"
+        );
+        assert_eq!(
+            fault(&json!({"apiVersion": "v1", "kind": "List", "items": {}})),
+            "items is a map, expected a list"
+        );
+        assert!(fault(&json!({"apiVersion": "v1", "kind": "Pod"})).starts_with("spec is missing"));
+        of_object(&json!({"apiVersion": "v1", "kind": "ConfigMap", "data": 1})).unwrap();
+        of_object(&json!({"apiVersion": "v1", "kind": "List"})).unwrap();
     }
 
     #[test]

@@ -8,8 +8,9 @@ use super::reload::Reloaded;
 use super::review::{Operation, Outcome, Review};
 use crate::cluster::events::{Event, Reason};
 use crate::cluster::{self, Cluster, LookupError};
+use crate::config::Installation;
 use crate::config::annotation::CREATED_BY;
-use crate::decide::{self, Coverage, Decision, Facts, Inputs, Setup, SetupError, SkipReason};
+use crate::decide::{self, Caution, Coverage, Decision, Facts, Inputs, Setup, SetupError, SkipReason, Warning};
 use crate::inject::Owner;
 use crate::pod::Pod;
 use crate::pod::workload::Kind;
@@ -78,16 +79,18 @@ pub enum ReadError {
 }
 
 /// Reads the files' contents for the control plane in `namespace`; without trust anchors those of the values count.
-pub fn read(values: &[u8], trust_anchors: Option<&[u8]>, namespace: &str) -> Result<Arc<Setup>, ReadError> {
+pub fn read(values: &[u8], trust_anchors: Option<&[u8]>, namespace: &str) -> Result<Installation, ReadError> {
     let text = |bytes, what| std::str::from_utf8(bytes).map_err(|source| ReadError::Text { what, source });
     let anchors = trust_anchors
         .map(|bytes| text(bytes, "the trust anchors"))
         .transpose()?;
-    Ok(Arc::new(Setup::read(
-        &[text(values, "the values")?],
-        anchors,
-        namespace,
-    )?))
+    let documents = [text(values, "the values")?];
+    Ok(Installation::parse(&documents, anchors, namespace).map_err(SetupError::from)?)
+}
+
+/// Completes a configuration, for [`App`].
+pub fn complete(installation: Installation) -> Result<Arc<Setup>, ReadError> {
+    Ok(Arc::new(Setup::of(installation).map_err(SetupError::from)?))
 }
 
 impl App {
@@ -114,8 +117,10 @@ impl App {
         };
         let setup = self.setup.current();
         if kind == Kind::Service {
-            let decision = decide::annotate(kind, &review.object, &setup.installation, &namespace_of(&namespace));
-            return Ok(Answer::of_service(&decision, name));
+            let mut decision = decide::annotate(kind, &review.object, &setup.installation, &namespace_of(&namespace));
+            // Pod Security judges pods alone: whatever stands there is nobody's opinion.
+            decision.policies.clear();
+            return Ok(Answer::of_service(&decision, name, review.dry_run));
         }
         let owner = self.cluster.owner(name, &review.object).await;
         let named = owner.as_ref().map(|owner| Owner {
@@ -140,7 +145,7 @@ impl App {
         let known = self.cluster.facts(&Pod::new(question.template));
         let coverage = coverage(setup, &known);
         let server = known.server.unwrap_or_else(|| Server::from(Release::NEWEST));
-        decide::decide(&Inputs {
+        let mut decision = decide::decide(&Inputs {
             pod: question.template,
             namespace: namespace_of(question.namespace),
             owner: question.owner,
@@ -153,7 +158,21 @@ impl App {
                 foreign_plugin: known.foreign_plugin,
                 stale: !known.troubles.is_empty(),
             },
-        })
+        });
+        // A pod that is left alone is left alone by every release.
+        if known.server.is_none() && !matches!(decision.outcome, decide::Outcome::Skip(_)) {
+            let text = format!(
+                "the API server has not told its release: Kubernetes {server} is assumed",
+                server = server.release
+            );
+            let warning = Warning {
+                caution: Caution::ReleaseAssumed,
+                text,
+            };
+            decision.trace.push(format!("warning {warning}"));
+            decision.warnings.push(warning);
+        }
+        decision
     }
 }
 
@@ -232,6 +251,7 @@ impl Answer {
     fn denied(code: u16, message: String, decision: &'static str) -> Self {
         Self {
             outcome: Outcome::Denied { code, message },
+            audit: spoken::audit_of_denial(decision),
             labels: AnswerLabels {
                 decision,
                 redirection: "none",
@@ -250,10 +270,12 @@ impl Answer {
         }
     }
 
-    fn of_service(decision: &Decision, namespace: &str) -> Self {
-        let labels = spoken::labels(decision);
+    fn of_service(decision: &Decision, namespace: &str, dry_run: bool) -> Self {
         let annotated = !decision.patch.is_empty();
+        let warnings = dry_run.then(|| spoken::warnings_of_dry_run(decision, None));
         Self {
+            warnings: warnings.unwrap_or_default(),
+            audit: spoken::audit(decision),
             linkerd: Some(LinkerdCount {
                 request: LinkerdRequest {
                     owner_kind: "",
@@ -263,7 +285,7 @@ impl Answer {
                 skipped: annotated.then(String::new),
             }),
             outcome: spoken::outcome(decision),
-            labels,
+            labels: spoken::labels(decision),
             ..Self::untouched()
         }
     }
@@ -308,14 +330,7 @@ fn skipped(decision: &Decision) -> Option<String> {
     match &decision.outcome {
         decide::Outcome::Inject { .. } => Some(String::new()),
         decide::Outcome::Skip(_) if !decision.patch.is_empty() => Some(String::new()),
-        decide::Outcome::Skip(reasons) => Some(
-            reasons
-                .iter()
-                .copied()
-                .map(SkipReason::code)
-                .collect::<Vec<_>>()
-                .join(","),
-        ),
+        decide::Outcome::Skip(reasons) => Some(spoken::skip_reason(reasons)),
         decide::Outcome::Deny(_) => None,
     }
 }

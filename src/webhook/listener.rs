@@ -1,12 +1,17 @@
 //! The accept loop: TCP, TLS, HTTP/1.1 and HTTP/2, with a limit on everything that a client can draw out.
 
+mod activity;
+
 use super::metrics::{Connections, Counted};
 use super::options::Timings;
+use activity::{Activity, End, retire_idlest};
 use axum::Router;
+use axum::extract::Request;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use hyper_util::server::graceful::{GracefulShutdown, Watcher};
-use hyper_util::service::TowerToHyperService;
+use std::collections::HashMap;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::pin::pin;
@@ -14,14 +19,16 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::task::JoinSet;
+use tokio::sync::watch;
+use tokio::task::{self, JoinSet};
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
+use tower::ServiceExt;
 use tracing::{debug, error, warn};
 
-/// Connections of a port that are open at the same time. An API server keeps one or two.
-const CONNECTIONS: usize = 512;
+/// Connections of a port that are open at the same time. An API server keeps one or two. Each costs some 60 KiB while it is
+/// idle, most of it TLS: 15 MiB for all.
+const CONNECTIONS: usize = 256;
 
 /// Bytes of a head that are buffered, and of a body at a time: more than any API server's head has.
 const BUFFER: usize = 64 << 10;
@@ -29,21 +36,31 @@ const BUFFER: usize = 64 << 10;
 /// Requests that one HTTP/2 connection may have under way, as many as Go's server allows a client by default.
 const STREAMS: u32 = 250;
 
+/// Bytes that a client may send ahead on one stream, and on all of a connection: one body that waits for room must not hold
+/// up the others of its connection.
+const WINDOWS: (u32, u32) = (128 << 10, 1 << 20);
+
 /// How often an idle HTTP/2 connection is asked whether it is still there, and how long it may take to say so.
 const PING: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(15));
 
 /// How long accepting pauses after an error that another attempt would meet again, such as too many open files.
 const PAUSE: Duration = Duration::from_millis(200);
 
+/// How long a connection that must end is given to say so: a client of HTTP/2 takes its next request elsewhere.
+const FAREWELL: Duration = Duration::from_secs(1);
+
 /// What clients may draw out.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// Connections that are open; more wait in the kernel's queue.
+    /// Connections that are open. One more takes the place of an idle one, or waits where all are busy.
     pub(super) connections: usize,
     /// How long a TLS handshake may take.
     pub(super) handshake: Duration,
-    /// How long the head of a request may take; in HTTP/1.1 this is also how long a connection may idle.
+    /// How long the head of a request may take, and a connection may be open before it comes; in HTTP/1.1 this is also how
+    /// long a connection may idle.
     pub(super) head: Duration,
+    /// How long an HTTP/2 connection may idle after a request.
+    pub(super) idle: Duration,
 }
 
 impl Limits {
@@ -53,6 +70,7 @@ impl Limits {
             connections: CONNECTIONS,
             handshake: timings.handshake,
             head: timings.head,
+            idle: timings.idle,
         }
     }
 }
@@ -60,7 +78,6 @@ impl Limits {
 /// A port that is listened on.
 pub(super) struct Listener {
     socket: TcpListener,
-    slots: Arc<Semaphore>,
     serving: Arc<Serving>,
 }
 
@@ -95,6 +112,8 @@ impl Listener {
             .timer(TokioTimer::new())
             .keep_alive_interval(PING.0)
             .keep_alive_timeout(PING.1)
+            .initial_stream_window_size(WINDOWS.0)
+            .initial_connection_window_size(WINDOWS.1)
             .max_concurrent_streams(STREAMS);
         let serving = Serving {
             router,
@@ -106,46 +125,45 @@ impl Listener {
         };
         Self {
             socket,
-            slots: Arc::new(Semaphore::new(limits.connections)),
             serving: Arc::new(serving),
         }
     }
 
     /// Serves until `stop`, then lets requests under way finish until `enough`; connections that are left are cut.
     pub(super) async fn serve(self, stop: impl Future<Output = ()>, enough: impl Future<Output = ()>) {
-        let graceful = GracefulShutdown::new();
-        let mut connections = JoinSet::new();
-        let mut stop = pin!(stop);
+        let (stopping, stopped) = watch::channel(false);
+        let mut open = Open::default();
+        let (mut stop, mut enough) = (pin!(stop), pin!(enough));
         loop {
+            let stream = tokio::select! {
+                () = &mut stop => break,
+                () = open.one_ends() => continue,
+                stream = self.accept() => stream,
+            };
             tokio::select! {
                 () = &mut stop => break,
-                (stream, slot) = self.accept() => {
-                    let watcher = graceful.watcher();
-                    connections.spawn(connection(Arc::clone(&self.serving), stream, watcher, slot));
-                }
-                Some(ended) = connections.join_next() => {
-                    if let Err(error) = ended {
-                        error!(%error, "a connection's task failed");
-                    }
+                () = open.place(self.serving.limits.connections) => {}
+            }
+            open.spawn(|activity| connection(Arc::clone(&self.serving), stream, stopped.clone(), activity));
+        }
+        drop(self.socket);
+        stopping.send_replace(true);
+        while !open.tasks.is_empty() {
+            tokio::select! {
+                () = open.one_ends() => {}
+                () = &mut enough => {
+                    warn!(left = open.tasks.len(), "connections are cut off");
+                    return;
                 }
             }
         }
-        drop(self.socket);
-        tokio::select! {
-            () = graceful.shutdown() => {}
-            () = enough => warn!(left = connections.len(), "connections are cut off"),
-        }
     }
 
-    /// The next connection and its slot among those that may be open.
-    async fn accept(&self) -> (TcpStream, OwnedSemaphorePermit) {
+    /// The next connection.
+    async fn accept(&self) -> TcpStream {
         loop {
-            let Ok(slot) = Arc::clone(&self.slots).acquire_owned().await else {
-                // Nobody closes the semaphore.
-                return std::future::pending().await;
-            };
             match self.socket.accept().await {
-                Ok((stream, _)) => return (stream, slot),
+                Ok((stream, _)) => return stream,
                 // The client is gone already; the next one is not to blame.
                 Err(error) if is_of_connection(&error) => debug!(%error, "connection lost before it was accepted"),
                 Err(error) => {
@@ -157,25 +175,64 @@ impl Listener {
     }
 }
 
+/// The connections that are open.
+#[derive(Default)]
+struct Open {
+    tasks: JoinSet<()>,
+    activities: HashMap<task::Id, Arc<Activity>>,
+}
+
+impl Open {
+    fn spawn<F: Future<Output = ()> + Send + 'static>(&mut self, connection: impl FnOnce(Arc<Activity>) -> F) {
+        let activity = Arc::new(Activity::new());
+        let id = self.tasks.spawn(connection(Arc::clone(&activity))).id();
+        self.activities.insert(id, activity);
+    }
+
+    /// Waits until a connection ends; for ever where there is none.
+    async fn one_ends(&mut self) {
+        let id = match self.tasks.join_next_with_id().await {
+            Some(Ok((id, ()))) => id,
+            Some(Err(error)) => {
+                error!(%error, "a connection's task failed");
+                error.id()
+            }
+            None => std::future::pending().await,
+        };
+        self.activities.remove(&id);
+    }
+
+    /// Waits until fewer than `limit` are open, for which idle ones are let go. Silent clients must not keep others out.
+    async fn place(&mut self, limit: usize) {
+        while self.tasks.len() >= limit {
+            if retire_idlest(self.activities.values()) {
+                debug!("too many connections, the idlest is let go");
+            }
+            // By the next look one that is busy now may be idle.
+            let _ended_or_not = timeout(FAREWELL, self.one_ends()).await;
+        }
+    }
+}
+
 /// Whether accepting failed because of the connection that was to be accepted.
 fn is_of_connection(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
-async fn connection(serving: Arc<Serving>, stream: TcpStream, watcher: Watcher, _slot: OwnedSemaphorePermit) {
+async fn connection(serving: Arc<Serving>, stream: TcpStream, stopped: watch::Receiver<bool>, activity: Arc<Activity>) {
     serving.metrics.accepted.inc();
     let _counted = Counted::new(&serving.metrics.open);
     if let Err(error) = stream.set_nodelay(true) {
         debug!(%error, "TCP_NODELAY not set");
     }
     let failure = match &serving.tls {
-        None => serving.http(stream, &serving.http1, watcher).await.err(),
+        None => serving.http(stream, &serving.http1, stopped, activity).await.err(),
         Some(tls) => match timeout(serving.limits.handshake, tls.accept(stream)).await {
             Ok(Ok(stream)) => {
                 let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
                 let protocol = if http2 { &serving.http2 } else { &serving.http1 };
-                serving.http(stream, protocol, watcher).await.err()
+                serving.http(stream, protocol, stopped, activity).await.err()
             }
             Ok(Err(error)) => Some(("handshake", error.to_string())),
             Err(_) => Some(("handshake_late", "no handshake in time".to_owned())),
@@ -188,19 +245,42 @@ async fn connection(serving: Arc<Serving>, stream: TcpStream, watcher: Watcher, 
 }
 
 impl Serving {
-    /// Serves requests until the client leaves, is too slow, or the server is to stop.
+    /// Serves requests until the client leaves, is too slow or too idle, or the server is to stop.
     async fn http(
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
         protocol: &auto::Builder<TokioExecutor>,
-        watcher: Watcher,
+        mut stopped: watch::Receiver<bool>,
+        activity: Arc<Activity>,
     ) -> Result<(), (&'static str, String)> {
-        let service = TowerToHyperService::new(self.router.clone());
-        let connection = protocol.serve_connection(TokioIo::new(stream), service);
-        watcher
-            .watch(connection)
-            .await
-            .map_err(|error| ("http", error.to_string()))
+        let (router, requests) = (self.router.clone(), Arc::clone(&activity));
+        let service = service_fn(move |request: Request<Incoming>| {
+            let (busy, answer) = (requests.request(), router.clone().oneshot(request));
+            async move {
+                let answer = answer.await;
+                drop(busy);
+                answer
+            }
+        });
+        let mut connection = pin!(protocol.serve_connection(TokioIo::new(stream), service));
+        let failed = |error: Box<dyn std::error::Error + Send + Sync>| ("http", error.to_string());
+        let end = tokio::select! {
+            served = &mut connection => return served.map_err(failed),
+            end = activity.end(self.limits.head, self.limits.idle) => Some(end),
+            _stopped = stopped.wait_for(|stopped| *stopped) => None,
+        };
+        connection.as_mut().graceful_shutdown();
+        match end {
+            None => connection.await.map_err(failed),
+            Some(end) => {
+                let _last_words = timeout(FAREWELL, connection).await;
+                match end {
+                    End::Idle => Ok(()),
+                    End::Silent => Err(("silent", "no request in time".to_owned())),
+                    End::Retired => Err(("retired", "its place was needed".to_owned())),
+                }
+            }
+        }
     }
 }
 
@@ -222,38 +302,70 @@ mod tests {
     use axum::routing::get;
     use std::future;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::sync::Notify;
 
-    #[tokio::test]
-    async fn connections_over_the_limit_wait_for_their_turn() {
+    /// A server with one place, whose router answers `/slow` once it is told to.
+    async fn with_one_place() -> (SocketAddr, Connections, Arc<Notify>) {
         let limits = Limits {
             connections: 1,
             handshake: Duration::from_secs(60),
             head: Duration::from_secs(60),
+            idle: Duration::from_secs(60),
         };
         let (socket, metrics) = (bind(([127, 0, 0, 1], 0).into()).await.unwrap(), Connections::default());
         let address = socket.local_addr().unwrap();
-        let router = Router::new().route("/", get("here\n"));
+        let go_on = Arc::new(Notify::new());
+        let wait = Arc::clone(&go_on);
+        let slow = get(async move || wait.notified().await);
+        let router = Router::new().route("/", get("here\n")).route("/slow", slow);
         let listener = Listener::new(socket, router, None, limits, metrics.clone());
         tokio::spawn(listener.serve(future::pending(), future::pending()));
+        (address, metrics, go_on)
+    }
 
-        let first = TcpStream::connect(address).await.unwrap();
-        while metrics.accepted.get() == 0 {
-            tokio::task::yield_now().await;
+    async fn ask(address: SocketAddr, path: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        stream
+    }
+
+    async fn answer(mut stream: TcpStream) -> String {
+        let mut answer = String::new();
+        let read = timeout(Duration::from_secs(20), stream.read_to_string(&mut answer));
+        read.await.expect("the connection stays open").unwrap();
+        answer
+    }
+
+    async fn accepted(metrics: &Connections, count: u64) {
+        while metrics.accepted.get() < count {
+            task::yield_now().await;
         }
-        let mut second = TcpStream::connect(address).await.unwrap();
-        second
-            .write_all(b"GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n")
-            .await
-            .unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_connection_over_the_limit_takes_the_place_of_a_silent_one() {
+        let (address, metrics, _) = with_one_place().await;
+        let silent = TcpStream::connect(address).await.unwrap();
+        accepted(&metrics, 1).await;
+        let second = answer(ask(address, "/").await).await;
+        assert!(second.ends_with("\r\n\r\nhere\n"), "{second}");
+        assert_eq!(answer(silent).await, "");
+    }
+
+    #[tokio::test]
+    async fn a_connection_over_the_limit_waits_for_a_busy_one() {
+        let (address, metrics, go_on) = with_one_place().await;
+        let first = ask(address, "/slow").await;
+        accepted(&metrics, 1).await;
+        let second = ask(address, "/").await;
         for _ in 0..1000 {
-            tokio::task::yield_now().await;
+            task::yield_now().await;
         }
         assert_eq!((metrics.accepted.get(), metrics.open.get()), (1, 1));
-
-        drop(first);
-        let mut answer = String::new();
-        let read = timeout(Duration::from_secs(20), second.read_to_string(&mut answer));
-        read.await.expect("the second is not served").unwrap();
-        assert!(answer.ends_with("\r\n\r\nhere\n"), "{answer}");
+        go_on.notify_one();
+        let (first, second) = (answer(first).await, answer(second).await);
+        assert!(first.starts_with("HTTP/1.1 200 OK\r\n"), "{first}");
+        assert!(second.ends_with("\r\n\r\nhere\n"), "{second}");
     }
 }

@@ -41,6 +41,18 @@ impl FromStr for Level {
     }
 }
 
+impl From<Level> for LevelFilter {
+    fn from(level: Level) -> Self {
+        match level {
+            Level::Error => Self::ERROR,
+            Level::Warn => Self::WARN,
+            Level::Info => Self::INFO,
+            Level::Debug => Self::DEBUG,
+            Level::Trace => Self::TRACE,
+        }
+    }
+}
+
 /// The form of a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
@@ -60,19 +72,17 @@ impl From<&str> for Format {
 
 /// Starts the log of this process; a second call changes nothing.
 pub fn start(level: Level, format: Format) {
-    let (ours, others) = match level {
-        Level::Error => (LevelFilter::ERROR, LevelFilter::ERROR),
-        Level::Warn => (LevelFilter::WARN, LevelFilter::WARN),
-        Level::Info => (LevelFilter::INFO, LevelFilter::WARN),
-        Level::Debug => (LevelFilter::DEBUG, LevelFilter::WARN),
-        Level::Trace => (LevelFilter::TRACE, LevelFilter::INFO),
+    let others = match level {
+        Level::Error => LevelFilter::ERROR,
+        Level::Warn | Level::Info | Level::Debug => LevelFilter::WARN,
+        Level::Trace => LevelFilter::INFO,
     };
     // At every attempt of a failing watch these log what is logged here once.
     let filter = Targets::new()
         .with_default(others)
         .with_target("kube_client::client::builder", LevelFilter::OFF)
         .with_target("kube_runtime", LevelFilter::OFF);
-    let registry = tracing_subscriber::registry().with(filter.with_target("outrigger", ours));
+    let registry = tracing_subscriber::registry().with(filter.with_target("outrigger", level));
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     let started = match format {
         Format::Plain => registry.with(lines.with_ansi(false)).try_init(),

@@ -1,11 +1,14 @@
 //! Metrics, in OpenMetrics. Every label takes few values, but for `namespace` of Linkerd's two counters: dashboards ask for
 //! it, and only namespaces that exist are counted.
-//!
-//! Of the labels of Linkerd's counters those that copy the pod's annotations are left out: they hold whatever people write.
+
+mod linkerd;
+
+pub use linkerd::LinkerdRequest;
 
 use crate::cluster::events::{Counts, Events};
 use crate::cluster::index::Freshness;
 use crate::cluster::{self, Cluster};
+use linkerd::{Counters, Linkerd};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric, text};
 use prometheus_client::metrics::MetricType;
@@ -29,7 +32,7 @@ pub struct Metrics {
     pub connections: Connections,
     /// Files that are reloaded.
     pub reloads: Reloads,
-    linkerd: Linkerd,
+    linkerd: Arc<Linkerd>,
 }
 
 /// Requests and their answers.
@@ -61,13 +64,6 @@ pub struct Reloads {
     pub certificate_end: Gauge,
 }
 
-/// Linkerd's two counters, under its names.
-#[derive(Debug, Default)]
-struct Linkerd {
-    requests: Family<LinkerdRequest, Counter>,
-    responses: Family<LinkerdResponse, Counter>,
-}
-
 /// Labels of an answer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct AnswerLabels {
@@ -77,27 +73,6 @@ pub struct AnswerLabels {
     pub redirection: &'static str,
     /// The Pod Security level that the namespace enforces.
     pub level: &'static str,
-}
-
-/// Labels of Linkerd's counter of requests.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct LinkerdRequest {
-    /// The owner's kind in lower case; empty for kinds that Linkerd does not know.
-    pub owner_kind: &'static str,
-    /// The namespace of the request; it must exist.
-    pub namespace: String,
-    /// Where injection was asked for or forbidden: `namespace`, `workload` or empty.
-    pub annotation_at: &'static str,
-}
-
-/// Labels of Linkerd's counter of responses.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct LinkerdResponse {
-    owner_kind: &'static str,
-    namespace: String,
-    skip: bool,
-    skip_reason: String,
-    annotation_at: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -125,7 +100,8 @@ impl Metrics {
     /// All metrics, those of `cluster` and `events` among them.
     pub fn new(cluster: Arc<Cluster>, events: Events) -> Self {
         let mut registry = Registry::default();
-        let linkerd = Linkerd::register(&mut registry);
+        let linkerd = Arc::new(Linkerd::new(Arc::clone(&cluster)));
+        registry.register_collector(Box::new(Counters(Arc::clone(&linkerd))));
         let ours = registry.sub_registry_with_prefix("outrigger");
         ours.register(
             "build",
@@ -156,28 +132,7 @@ impl Metrics {
     /// Counts a request as Linkerd does, and its answer where Linkerd counts one: `skipped` is empty for an answer that
     /// changes the object, and holds the reasons for leaving it alone otherwise.
     pub fn count_as_linkerd(&self, request: &LinkerdRequest, skipped: Option<&str>) {
-        self.linkerd.requests.get_or_create(request).inc();
-        if let Some(reasons) = skipped {
-            let response = LinkerdResponse {
-                owner_kind: request.owner_kind,
-                namespace: request.namespace.clone(),
-                skip: !reasons.is_empty(),
-                skip_reason: reasons.to_owned(),
-                annotation_at: request.annotation_at,
-            };
-            self.linkerd.responses.get_or_create(&response).inc();
-        }
-    }
-}
-
-impl Linkerd {
-    fn register(registry: &mut Registry) -> Self {
-        let all = Self::default();
-        let help = "A counter for number of admission requests to proxy injector";
-        registry.register("proxy_inject_admission_requests", help, all.requests.clone());
-        let help = "A counter for number of admission responses from proxy injector";
-        registry.register("proxy_inject_admission_responses", help, all.responses.clone());
-        all
+        self.linkerd.count(request, skipped);
     }
 }
 

@@ -54,8 +54,13 @@ pub struct Timings {
     pub request: Duration,
     /// For a TLS handshake.
     pub handshake: Duration,
+    /// For a body, from its head to its last byte: an API server sends it at once.
+    pub body: Duration,
     /// For the head of a request, and for an idle HTTP/1.1 connection; as long as Linkerd's injector.
     pub head: Duration,
+    /// For an HTTP/2 connection between two requests. More than the 90 seconds after which an API server leaves by itself,
+    /// so that none is closed just when it is needed.
+    pub idle: Duration,
     /// Between the first signal and the moment when no more connections are accepted: API servers need it to notice that
     /// this pod is not ready any more. A refused connection may be a pod that is created without a proxy.
     pub linger: Duration,
@@ -63,16 +68,23 @@ pub struct Timings {
     pub drain: Duration,
 }
 
+impl Timings {
+    /// Those of a server in a cluster.
+    pub const DEFAULT: Self = Self {
+        reload: Duration::from_secs(10),
+        request: Duration::from_millis(4500),
+        handshake: Duration::from_secs(5),
+        body: Duration::from_secs(2),
+        head: Duration::from_secs(15),
+        idle: Duration::from_secs(2 * 60),
+        linger: Duration::from_secs(3),
+        drain: Duration::from_secs(5),
+    };
+}
+
 impl Default for Timings {
     fn default() -> Self {
-        Self {
-            reload: Duration::from_secs(10),
-            request: Duration::from_millis(4500),
-            handshake: Duration::from_secs(5),
-            head: Duration::from_secs(15),
-            linger: Duration::from_secs(3),
-            drain: Duration::from_secs(5),
-        }
+        Self::DEFAULT
     }
 }
 
@@ -148,5 +160,6 @@ mod tests {
         let timings = Timings::default();
         assert!(timings.request < Duration::from_secs(5));
         assert!(timings.request < timings.drain);
+        assert!(timings.body * 2 < timings.request);
     }
 }

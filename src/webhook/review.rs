@@ -4,8 +4,10 @@
 //! must be there is asked for by name, and nothing in a body can make this module panic.
 
 mod reply;
+mod weight;
 
 pub use reply::{Outcome, Reply, WARNING_LIMIT};
+pub use weight::weight;
 
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};

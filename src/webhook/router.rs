@@ -1,34 +1,30 @@
 //! HTTP: one handler for every path, as Linkerd's injector has it; POST alone.
 //!
 //! A request that is no review gets an error status, which the API server treats as the failure policy says; what a review
-//! asks is always answered with 200. Reading, deciding and writing share one deadline.
+//! asks is always answered with 200. Reading, deciding and writing share one deadline; reading has one of its own within it.
+
+mod body;
 
 use super::answer::{Answer, App};
 use super::metrics::{Counted, Metrics};
+use super::options::Timings;
 use super::review::{BODY_LIMIT, Outcome, Reply, Review, ReviewError, quote};
 use crate::cluster::LookupError;
 use crate::cluster::events::Events;
 use crate::pod::Pod;
 use axum::Router;
-use axum::body::Bytes;
-use axum::extract::{DefaultBodyLimit, FromRequest, Request, State};
-use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
-use axum::http::{HeaderMap, StatusCode};
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
+use body::Room;
 use futures::FutureExt;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tracing::{error, info, warn};
-
-/// Bytes of bodies that are held at the same time: eight of the largest, or a thousand of the usual size. Others wait.
-const BODY_BUDGET: usize = 8 * BODY_LIMIT;
-
-/// What a body takes of the budget is counted in units of this many bytes.
-const BODY_UNIT: usize = 64 << 10;
 
 /// What every request needs.
 #[derive(Debug)]
@@ -36,8 +32,9 @@ pub(super) struct Entrance {
     app: App,
     events: Events,
     metrics: Arc<Metrics>,
-    room: Semaphore,
+    room: Room,
     deadline: Duration,
+    body_deadline: Duration,
 }
 
 /// Why a request gets no review for an answer.
@@ -45,6 +42,12 @@ pub(super) struct Entrance {
 enum Refusal {
     #[error("the body has more than {BODY_LIMIT} bytes")]
     TooLarge,
+    #[error("the body has more JSON values than any pod")]
+    TooHeavy,
+    #[error("the body did not arrive within {} ms", .0.as_millis())]
+    SlowBody(Duration),
+    #[error("too much at once: no room for the body within {} ms", body::WAIT.as_millis())]
+    Full,
     #[error("the body did not arrive: {0}")]
     Body(String),
     #[error("{0}")]
@@ -58,39 +61,27 @@ enum Refusal {
 }
 
 impl Entrance {
-    pub(super) fn new(app: App, events: Events, metrics: Arc<Metrics>, deadline: Duration) -> Self {
+    pub(super) fn new(app: App, events: Events, metrics: Arc<Metrics>, timings: &Timings) -> Self {
         Self {
             app,
             events,
             metrics,
-            room: Semaphore::new(BODY_BUDGET / BODY_UNIT),
-            deadline,
+            room: Room::new(),
+            deadline: timings.request,
+            body_deadline: timings.body,
         }
     }
 
     /// The router of the webhook's port.
     pub(super) fn router(self) -> Router {
-        let handler = post(handle)
-            .layer(DefaultBodyLimit::max(BODY_LIMIT))
-            .with_state(Arc::new(self));
-        Router::new().fallback_service(handler)
+        Router::new().fallback_service(post(handle).with_state(Arc::new(self)))
     }
 
     async fn answer(&self, request: Request, started: Instant) -> Result<Vec<u8>, Refusal> {
-        let units = u32::try_from(declared_length(request.headers())?.div_ceil(BODY_UNIT).max(1)).unwrap_or(u32::MAX);
-        let _room = self
-            .room
-            .acquire_many(units)
-            .await
-            .map_err(|_closed| Refusal::Fault("closed"))?;
-        let body = Bytes::from_request(request, &())
-            .await
-            .map_err(|rejection| match rejection.status() {
-                StatusCode::PAYLOAD_TOO_LARGE => Refusal::TooLarge,
-                _ => Refusal::Body(rejection.body_text()),
-            })?;
+        let (body, place) = self.room.body(request, self.body_deadline).await?;
+        let _tree = self.room.tree(&body).await?;
         let review = Review::parse(&body)?;
-        drop(body);
+        drop((body, place));
         let answer = surviving(self.app.admit(&review), &review.uid).await??;
         let reply = Reply {
             version: review.version,
@@ -139,9 +130,10 @@ async fn handle(State(entrance): State<Arc<Entrance>>, request: Request) -> Resp
 impl Refusal {
     fn status(&self) -> StatusCode {
         match self {
-            Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::TooLarge | Self::TooHeavy => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::SlowBody(_) => StatusCode::REQUEST_TIMEOUT,
             Self::Body(_) | Self::Review(_) => StatusCode::BAD_REQUEST,
-            Self::Late(_) | Self::Lookup(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Full | Self::Late(_) | Self::Lookup(_) => StatusCode::SERVICE_UNAVAILABLE,
             Self::Fault(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -150,25 +142,15 @@ impl Refusal {
     fn reason(&self) -> &'static str {
         match self {
             Self::TooLarge => "too_large",
+            Self::TooHeavy => "too_heavy",
+            Self::SlowBody(_) => "slow_body",
+            Self::Full => "full",
             Self::Body(_) => "body",
             Self::Review(error) => error.code(),
             Self::Late(_) => "late",
             Self::Lookup(_) => "lookup",
             Self::Fault(reason) => reason,
         }
-    }
-}
-
-/// The length that a request announces; the largest that is allowed where it announces none.
-fn declared_length(headers: &HeaderMap) -> Result<usize, Refusal> {
-    let declared = headers
-        .get(CONTENT_LENGTH)
-        .and_then(|value| value.to_str().ok()?.parse().ok());
-    let length: usize = declared.unwrap_or(BODY_LIMIT);
-    if length > BODY_LIMIT {
-        Err(Refusal::TooLarge)
-    } else {
-        Ok(length)
     }
 }
 

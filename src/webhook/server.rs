@@ -9,18 +9,16 @@ use super::options::{FactSource, Options, Timings};
 use super::reload::{Change, LoadError, Reloaded, Source};
 use super::router::Entrance;
 use super::shutdown::{Phase, reached};
-use crate::cluster::Cluster;
 use crate::cluster::events::Events;
 use crate::cluster::index::ObjectsError;
+use crate::cluster::{Access, Cluster, ConnectError, connect};
 use crate::decide::Setup;
 use futures::future::{self, BoxFuture};
-use kube::config::{InferConfigError, KubeConfigOptions, Kubeconfig, KubeconfigError};
-use kube::{Client, Config};
+use kube::Client;
 use rustls::pki_types::CertificateDer;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
@@ -51,15 +49,9 @@ pub enum ServeError {
     /// TLS cannot be set up.
     #[error("cannot set up TLS: {0}")]
     Tls(#[from] rustls::Error),
-    /// The kubeconfig cannot be used.
-    #[error("kubeconfig: {0}")]
-    Kubeconfig(#[from] KubeconfigError),
-    /// No way to an API server is known.
-    #[error("no API server: {0}")]
-    NoServer(#[from] InferConfigError),
-    /// The API server's client cannot be set up.
+    /// There is no client of an API server.
     #[error("cannot set up the client of the API server: {0}")]
-    Client(#[from] kube::Error),
+    Connect(#[from] ConnectError),
     /// A manifest cannot be used.
     #[error(transparent)]
     Objects(#[from] ObjectsError),
@@ -107,7 +99,7 @@ impl Server {
             setup: Arc::clone(&setup),
             cluster: Arc::clone(&cluster),
         };
-        let entrance = Entrance::new(app, events, Arc::clone(&metrics), timings.request);
+        let entrance = Entrance::new(app, events, Arc::clone(&metrics), &timings);
         let tls = TlsAcceptor::from(Arc::new(server_config(Arc::clone(&certificate))?));
         let (socket, address) = listen(options.listen).await?;
         let webhook = Listener::new(
@@ -231,9 +223,15 @@ async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServeE
 fn setup(options: &Options) -> Result<Reloaded<Setup>, LoadError> {
     let sources = [&options.values, &options.trust_anchors].map(|path| Source::optional(path.as_deref()));
     let mounted = options.trust_anchors.is_some();
+    // Where there is no cluster, nothing has to be installed in it.
+    let standalone = matches!(options.facts, FactSource::Manifests { .. });
     let namespace = options.linkerd_namespace.clone();
     Reloaded::load(sources, move |values, anchors| {
-        answer::read(values, mounted.then_some(anchors), &namespace)
+        let installation = answer::read(values, mounted.then_some(anchors), &namespace)?;
+        answer::complete(match standalone {
+            true => installation.with_placeholders(),
+            false => installation,
+        })
     })
 }
 
@@ -253,22 +251,12 @@ async fn cluster(facts: FactSource) -> Result<(Cluster, Option<Client>), ServeEr
         FactSource::Manifests { objects, server } => return Ok((Cluster::of_manifests(&objects, server)?, None)),
         FactSource::Server { kubeconfig } => kubeconfig,
     };
-    let client = Client::try_from(config(kubeconfig.as_deref()).await?)?;
+    let access = Access {
+        kubeconfig,
+        ..Access::default()
+    };
+    let client = connect(&access).await?;
     Ok((Cluster::connected(client.clone()), Some(client)))
-}
-
-/// The way to the API server: that of the kubeconfig, else of the usual one, else of the pod's service account.
-///
-/// # Errors
-/// Where there is none.
-pub async fn config(kubeconfig: Option<&Path>) -> Result<Config, ServeError> {
-    match kubeconfig {
-        Some(path) => {
-            let kubeconfig = Kubeconfig::read_from(path)?;
-            Ok(Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?)
-        }
-        None => Ok(Config::infer().await?),
-    }
 }
 
 /// Compares the files again and again.

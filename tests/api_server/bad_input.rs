@@ -323,7 +323,8 @@ async fn whatever_is_posted_is_answered() {
         ("nothing", Vec::new(), 400),
         ("half a review", review[..half].to_vec(), 400),
         ("no JSON", b"\xff\xfe{".to_vec(), 400),
-        ("many brackets", vec![b'['; 1 << 20], 400),
+        ("many brackets", vec![b'['; 1 << 20], 413),
+        ("brackets that do not close", vec![b'['; 1 << 10], 400),
         ("another kind", br#"{"apiVersion": "v1", "kind": "Pod"}"#.to_vec(), 400),
         (
             "no request",

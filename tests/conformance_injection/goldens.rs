@@ -3,7 +3,7 @@
 use crate::{cases, layers, normal_form};
 use outrigger::cli::inject::{Injector, Options};
 use outrigger::cli::resources::{Change, Changed, Outcome, change_document};
-use outrigger::config::{Config, Layers};
+use outrigger::config::{Config, Layers, NamespaceLayer};
 use outrigger::inject::patch::Patch;
 use outrigger::inject::uninject::uninject;
 use outrigger::inject::{Metadata, Owner, Redirection, Shape, opaque_ports};
@@ -12,7 +12,6 @@ use outrigger::pod::{Pod, manifest};
 use serde_json::{Map, Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 /// Cases whose answer differs on purpose, with the reason; `docs/compatibility.md` has more on each.
 const PINNED: [(&str, &str); 0] = [];
@@ -115,16 +114,17 @@ impl Golden<'_> {
 
     fn injector(&self) -> Injector {
         let changed = layers::installation(self.values(&["base", "overrides"]), None);
-        let base = match self.flag("overrideAnnotationsFromDiff") {
-            true => layers::installation(self.values(&["base"]), None),
-            false => changed.clone(),
+        let base: &[_] = match self.flag("overrideAnnotationsFromDiff") {
+            true => &["base"],
+            false => &["base", "overrides"],
         };
+        let base = layers::installation(self.values(base), None);
         let options = Options {
             manual: self.flag("injectProxy"),
             debug: self.flag("enableDebugSidecar"),
             ..Options::default()
         };
-        Injector::new(&base, Arc::unwrap_or_clone(changed.values), options)
+        Injector::new(&base, changed.values.as_ref().clone(), options)
     }
 
     /// Every document of the input, changed.
@@ -176,7 +176,10 @@ impl Golden<'_> {
         let pod = Pod::new(&object);
         let annotations = self.namespace_annotations();
         let layers = Layers {
-            namespace: self.flag("inheritNsAnnotations").then_some(&annotations),
+            namespace: self.flag("inheritNsAnnotations").then_some(NamespaceLayer {
+                annotations: Some(&annotations),
+                labels: None,
+            }),
             pod: &pod,
             workload: None,
         };

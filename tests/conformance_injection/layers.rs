@@ -2,6 +2,7 @@
 
 use outrigger::config::Installation;
 use outrigger::config::values::Values;
+use outrigger::inject::Prepared;
 use serde_json::{Map, Value};
 
 /// The chart's defaults, as Linkerd's tests have them.
@@ -51,6 +52,8 @@ pub(crate) fn remove(document: &mut Value, paths: &[Value]) {
 }
 
 /// An installation with `document` for its values.
-pub(crate) fn installation(document: Value, anchors: Option<&str>) -> Installation {
-    Installation::from_document(document, anchors, "linkerd").unwrap()
+pub(crate) fn installation(document: Value, anchors: Option<&str>) -> Prepared {
+    Installation::from_document(document, anchors, "linkerd")
+        .unwrap()
+        .into()
 }

@@ -2,7 +2,7 @@
 
 use outrigger::config::Installation;
 use outrigger::decide::{self, Coverage, Decision, Facts, Inputs};
-use outrigger::inject::Owner;
+use outrigger::inject::{Owner, Prepared};
 use outrigger::pod::workload::Kind;
 use outrigger::policy::Release;
 use outrigger::policy::pod_security::{Configuration, Question, Server};
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 pub(crate) struct Surroundings {
     labels: Value,
     annotations: Value,
-    installation: Installation,
+    installation: Prepared,
     coverage: Coverage,
     release: u32,
     owner: Option<Owner>,
@@ -96,7 +96,7 @@ pub(crate) fn surroundings() -> impl Strategy<Value = Surroundings> {
         Surroundings {
             labels,
             annotations,
-            installation: Installation::parse(&documents, Some("anchors"), "linkerd").unwrap(),
+            installation: Prepared::from(Installation::parse(&documents, Some("anchors"), "linkerd").unwrap()),
             coverage,
             release,
             owner: owner.map(|kind| Owner { kind: Some(kind), name }),

@@ -40,10 +40,14 @@ impl Entry {
         Some(ports.to_owned())
     }
 
+    /// Whether it makes no pods, so that no policy for pods has anything to say.
+    pub(super) fn is_service(&self) -> bool {
+        self.decision.code() == "unsupported_resource"
+    }
+
     /// Whether the line in the table is all that there is to say: a service that stays as it is.
     pub(super) fn goes_without_saying(&self) -> bool {
-        let decision = &self.decision;
-        decision.code() == "unsupported_resource" && decision.patch.is_empty() && decision.warnings.is_empty()
+        self.is_service() && self.decision.patch.is_empty()
     }
 }
 

@@ -29,7 +29,9 @@ pub(super) struct Known {
     namespace: String,
     user: Option<String>,
     /// What nobody said and was taken for granted.
-    pub(super) assumptions: Vec<String>,
+    assumptions: Vec<String>,
+    /// Namespaces of workloads that neither manifests nor cluster have.
+    unknown_namespaces: BTreeSet<String>,
 }
 
 impl Known {
@@ -56,19 +58,21 @@ impl Known {
             ));
         }
         let server = server.unwrap_or_else(|| Release::NEWEST.into());
+        if server.release > Release::NEWEST {
+            assumptions.push(format!(
+                "Kubernetes {} is newer than what is known here: it is taken to judge as {} does",
+                server.release,
+                Release::NEWEST
+            ));
+        }
         let namespace = named.unwrap_or(live.namespace);
         for object in objects {
             let alone = Cluster::of_manifests(std::slice::from_ref(&object.value), None);
             alone.with_context(|| object.place.clone())?;
         }
         let cluster = Cluster::of_manifests(&found, Some(server))?;
-        let unknown = missing_namespaces(objects, &namespace);
-        assumptions.extend(
-            unknown
-                .into_iter()
-                .filter(|name| cluster.known_namespace(name).is_none())
-                .map(|name| format!("namespace {name} is not known: it is taken to have no labels and no annotations")),
-        );
+        let mut unknown_namespaces = missing_namespaces(objects, &namespace);
+        unknown_namespaces.retain(|name| cluster.known_namespace(name).is_none());
         Ok(Self {
             setup: with_configuration(setup, objects)?,
             cluster,
@@ -77,7 +81,14 @@ impl Known {
             namespace,
             user: given.user.clone(),
             assumptions,
+            unknown_namespaces,
         })
+    }
+
+    /// What nobody said and was taken for granted, a sentence each.
+    pub(super) fn assumptions(&self) -> impl Iterator<Item = String> {
+        let of_namespaces = self.unknown_namespaces.iter().map(|name| unknown_namespace(name));
+        self.assumptions.iter().cloned().chain(of_namespaces)
     }
 
     /// The decision for one object; nothing where it is neither a workload nor a service.
@@ -91,8 +102,9 @@ impl Known {
         let mut decision = match template {
             None => decide::annotate(kind, object, &self.setup.installation, &namespace),
             Some(template) => {
-                // What pods of this workload will say of themselves.
-                let reference = json!({"apiVersion": object.get("apiVersion"), "kind": kind.name(), "name": name});
+                // What pods of this workload will say of themselves; of a generated name only the start is known.
+                let stem = name.trim_end_matches(['-', '.']);
+                let reference = json!({"apiVersion": object.get("apiVersion"), "kind": kind.name(), "name": stem});
                 let of_workload = json!({"metadata": {"ownerReferences": [reference]}});
                 let child = if kind == Kind::Pod { object } else { &of_workload };
                 let owner = self.cluster.known_owner(namespace_name, child).map(|owner| Owner {
@@ -103,7 +115,12 @@ impl Known {
                 self.decide(template, owner.as_ref(), creator, namespace)
             }
         };
-        decision.trace.splice(0..0, self.assumptions.iter().cloned());
+        let unknown = self
+            .unknown_namespaces
+            .get(namespace_name)
+            .map(|name| unknown_namespace(name));
+        let assumptions = self.assumptions.iter().cloned().chain(unknown);
+        decision.trace.splice(0..0, assumptions);
         Some(Entry {
             workload: format!("{}/{name}", kind.name()),
             namespace: namespace_name.to_owned(),
@@ -147,6 +164,10 @@ impl Known {
             },
         })
     }
+}
+
+fn unknown_namespace(name: &str) -> String {
+    format!("namespace {name} is not known: it is taken to have no labels and no annotations")
 }
 
 fn view<'a>(name: &'a str, namespace: Option<&'a Namespace>) -> decide::Namespace<'a> {
@@ -210,22 +231,13 @@ fn installation(arguments: &Arguments, live: Option<String>, assumptions: &mut V
     if documents.is_empty() {
         assumptions.push("no values are given: the defaults of Linkerd's chart are assumed".to_owned());
     }
-    let parse = |documents: &[String], anchors: Option<&str>| {
-        let documents: Vec<_> = documents.iter().map(String::as_str).collect();
-        Installation::parse(&documents, anchors, &given.linkerd_namespace).with_context(|| match names.is_empty() {
-            true => "linkerd-config".to_owned(),
-            false => names.join(", "),
-        })
-    };
-    let mut found = parse(&documents, anchors.as_deref())?;
-    if found.values.proxy_version().is_empty() {
-        documents.push("linkerdVersion: unknown".to_owned());
-        found = parse(&documents, anchors.as_deref())?;
-    }
-    if found.trust_anchors.trim().is_empty() {
-        found = parse(&documents, Some("unknown"))?;
-    }
-    Ok(found)
+    let documents: Vec<_> = documents.iter().map(String::as_str).collect();
+    let found = Installation::parse(&documents, anchors.as_deref(), &given.linkerd_namespace);
+    let found = found.with_context(|| match names.is_empty() {
+        true => "linkerd-config".to_owned(),
+        false => names.join(", "),
+    })?;
+    Ok(found.with_placeholders())
 }
 
 /// A file of the API server's admission configuration among the manifests wins over the values.

@@ -19,64 +19,82 @@ pub(super) struct Detail {
     pub(super) diff: bool,
 }
 
-/// Renders `entries`.
-pub(super) fn render(entries: &[Entry], detail: Detail, paint: Paint) -> Result<String> {
-    let mut text = table(entries, paint);
-    for entry in entries
-        .iter()
-        .filter(|entry| detail.trace || !entry.goes_without_saying())
-    {
-        text.push('\n');
-        tell(&mut text, entry, paint);
-        if detail.trace {
-            text.push_str("  trace:\n");
-            text.extend(
-                entry
-                    .decision
-                    .trace
-                    .iter()
-                    .map(|fact| paint.line(&format!("    - {fact}"), Tone::Plain)),
-            );
-        }
-        if detail.diff {
-            text.push_str(&changes(entry, paint)?);
-        }
-    }
-    Ok(text)
+/// The answer under construction.
+pub(super) struct Text {
+    detail: Detail,
+    paint: Paint,
+    rows: Vec<([String; COLUMNS], Tone)>,
+    details: String,
 }
 
-/// One line a workload.
-fn table(entries: &[Entry], paint: Paint) -> String {
-    const HEAD: [&str; 6] = ["NAMESPACE", "WORKLOAD", "OUTCOME", "REDIRECTION", "ADMITTED", "REASON"];
-    let mut rows = vec![(HEAD, Tone::Bold)];
-    rows.extend(entries.iter().map(|entry| {
-        let decision = &entry.decision;
-        let (admitted, tone) = match (decision.would_be_refused(), &decision.outcome) {
-            (true, _) => ("no", Tone::Red),
-            (false, Outcome::Inject { .. }) => ("yes", Tone::Green),
-            (false, Outcome::Skip(_) | Outcome::Deny(_)) => ("yes", Tone::Plain),
-        };
-        let row = [
-            entry.namespace.as_str(),
-            entry.workload.as_str(),
-            decision.word(),
-            decision.redirection().word(),
-            admitted,
-            decision.code(),
-        ];
-        (row, tone)
-    }));
-    let mut widths = [0; HEAD.len()];
-    for (row, _) in &rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(cell.chars().count());
+const COLUMNS: usize = 6;
+
+impl Text {
+    /// A table with nothing but its head.
+    pub(super) fn new(detail: Detail, paint: Paint) -> Self {
+        let head = ["NAMESPACE", "WORKLOAD", "OUTCOME", "REDIRECTION", "ADMITTED", "REASON"];
+        Self {
+            detail,
+            paint,
+            rows: vec![(head.map(str::to_owned), Tone::Bold)],
+            details: String::new(),
         }
     }
-    let line = |(row, tone): &([&str; HEAD.len()], Tone)| {
-        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
-        paint.line(cells.collect::<Vec<_>>().join("  ").trim_end(), *tone)
+
+    /// Adds a workload: one line in the table, and below it what there is to say.
+    pub(super) fn add(&mut self, entry: &Entry) -> Result<()> {
+        self.rows.push(row(entry));
+        if entry.goes_without_saying() && !self.detail.trace {
+            return Ok(());
+        }
+        self.details.push('\n');
+        tell(&mut self.details, entry, self.paint);
+        if self.detail.trace {
+            self.details.push_str("  trace:\n");
+            let facts = entry.decision.trace.iter();
+            let line = |fact| self.paint.line(&format!("    - {fact}"), Tone::Plain);
+            self.details.extend(facts.map(line));
+        }
+        if self.detail.diff {
+            self.details.push_str(&changes(entry, self.paint)?);
+        }
+        Ok(())
+    }
+
+    /// The whole.
+    pub(super) fn render(&self) -> String {
+        let mut widths = [0; COLUMNS];
+        for (row, _) in &self.rows {
+            for (width, cell) in widths.iter_mut().zip(row) {
+                *width = (*width).max(cell.chars().count());
+            }
+        }
+        let line = |(row, tone): &([String; COLUMNS], Tone)| {
+            let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
+            self.paint.line(cells.collect::<Vec<_>>().join("  ").trim_end(), *tone)
+        };
+        let table: String = self.rows.iter().map(line).collect();
+        table + &self.details
+    }
+}
+
+/// One line of the table.
+fn row(entry: &Entry) -> ([String; COLUMNS], Tone) {
+    let decision = &entry.decision;
+    let (admitted, tone) = match (decision.would_be_refused(), &decision.outcome) {
+        (true, _) => ("no", Tone::Red),
+        (false, Outcome::Inject { .. }) => ("yes", Tone::Green),
+        (false, Outcome::Skip(_) | Outcome::Deny(_)) => ("yes", Tone::Plain),
     };
-    rows.iter().map(line).collect()
+    let row = [
+        entry.namespace.as_str(),
+        entry.workload.as_str(),
+        decision.word(),
+        decision.redirection().word(),
+        admitted,
+        decision.code(),
+    ];
+    (row.map(str::to_owned), tone)
 }
 
 /// The reason, what the policies say, and warnings.
@@ -92,7 +110,7 @@ fn tell(text: &mut String, entry: &Entry, paint: Paint) {
         say("  ways out, each enough by itself:", Tone::Plain);
         let ways_out = refusal.ways_out.iter();
         ways_out.for_each(|way| say(&format!("    - {way}"), Tone::Plain));
-    } else {
+    } else if !entry.is_service() {
         let tone = if matches!(decision.outcome, Outcome::Deny(_)) {
             Tone::Red
         } else {

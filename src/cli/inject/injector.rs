@@ -6,24 +6,25 @@
 
 use crate::cli::resources::{Change, Changed, Outcome};
 use crate::config::annotation::{
-    CLOSE_WAIT_TIMEOUT, CONTROL_PLANE_COMPONENT, CREATED_BY, ENABLE_DEBUG_SIDECAR, INJECT, OPAQUE_PORTS, SETUP_IPTABLES,
+    CLOSE_WAIT_TIMEOUT, CONTROL_PLANE_COMPONENT, CREATED_BY, ENABLE_DEBUG_SIDECAR, INJECT, OPAQUE_PORTS,
+    SETUP_IPTABLES, inject_mode,
 };
 use crate::config::values::Values;
 use crate::config::{Config, Installation, Layers, difference};
 use crate::decide::{self, DenyReason, Namespace, SkipReason, asked, eligibility};
 use crate::inject::patch::Patch;
 use crate::inject::uninject::uninject;
-use crate::inject::{self, Metadata, Owner, Redirection, Shape, metadata_patch};
+use crate::inject::{self, Metadata, Owner, Prepared, Redirection, Shape, metadata_patch};
 use crate::pod::workload::Kind;
 use crate::pod::{Pod, boolean, structure};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
 /// What `inject` does to every resource.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Injector {
     /// The installation, its values as the flags left them.
-    installation: Installation,
+    installation: Prepared,
     /// Annotations that say what the flags changed.
     overrides: BTreeMap<String, String>,
     options: Options,
@@ -64,7 +65,7 @@ impl Injector {
         let mut installation = installation.clone();
         installation.values = values.into();
         Self {
-            installation,
+            installation: installation.into(),
             overrides,
             options,
         }
@@ -190,7 +191,7 @@ impl Injector {
     /// The patch that has the webhook inject the pods.
     fn annotations(&self, workload: &Workload<'_>) -> Patch {
         let mut annotations = self.pod_annotations();
-        if Pod::new(workload.template).annotation(INJECT) != Some("ingress") {
+        if mode(&Pod::new(workload.template)) != Some("ingress") {
             annotations
                 .entry(INJECT.to_owned())
                 .or_insert_with(|| "enabled".to_owned());
@@ -263,6 +264,11 @@ impl Injector {
     }
 }
 
+/// What `linkerd.io/inject` says, be it an annotation or a label.
+fn mode<'a>(pod: &Pod<'a>) -> Option<&'a str> {
+    inject_mode(pod.annotations(), pod.labels()).map(|(mode, _)| mode)
+}
+
 /// Puts back what the author of a template asked for, which uninjecting takes out with the rest. A redirection beside
 /// the mark of an injection was written by that injection.
 fn restore(original: &Value, clean: &mut Value) {
@@ -273,7 +279,7 @@ fn restore(original: &Value, clean: &mut Value) {
         return;
     };
     let pod = Pod::new(template);
-    let ingress = pod.annotation(INJECT).filter(|mode| *mode == "ingress");
+    let ingress = mode(&pod).filter(|mode| *mode == "ingress");
     let redirection = pod
         .annotation(SETUP_IPTABLES)
         .filter(|_| pod.annotation(CREATED_BY).is_none());

@@ -1,11 +1,11 @@
 //! The installation's values as the cluster has them: key `values` of the ConfigMap `linkerd-config`.
 
 use crate::cli::describe;
+use crate::cluster::{Access, connect};
 use anyhow::{Result, anyhow};
 use clap::Args;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Api, Client, Config};
+use kube::{Api, Client};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -27,11 +27,8 @@ pub(in crate::cli) struct Connection {
     groups: Vec<String>,
 }
 
-/// How long the API server may take to accept a connection: a laptop off its VPN should learn of it soon.
-const CONNECT: Duration = Duration::from_secs(5);
-
-/// How long it may take to answer.
-const READ: Duration = Duration::from_secs(15);
+/// How long the API server may take to answer.
+const SILENCE: Duration = Duration::from_secs(15);
 
 impl Connection {
     /// The values document.
@@ -58,8 +55,14 @@ impl Connection {
 
     /// A client of the cluster.
     pub(in crate::cli) async fn client(&self) -> Result<Client> {
-        let client = self.config().await.and_then(|config| Ok(Client::try_from(config)?));
-        client.map_err(|error| unreachable(&error))
+        let access = Access {
+            kubeconfig: self.kubeconfig.clone(),
+            context: self.context.clone(),
+            user: self.user.clone(),
+            groups: self.groups.clone(),
+            silence: Some(SILENCE),
+        };
+        connect(&access).await.map_err(|error| unreachable(&error.into()))
     }
 
     /// The values document of the control plane in `namespace`.
@@ -75,25 +78,6 @@ impl Connection {
         let missing = || anyhow!("Cannot find Linkerd: namespace {namespace} has no ConfigMap linkerd-config");
         let values = map.ok_or_else(missing)?.data.and_then(|mut data| data.remove("values"));
         values.ok_or_else(|| anyhow!("Cannot find Linkerd: ConfigMap {namespace}/linkerd-config has no key values"))
-    }
-
-    async fn config(&self) -> Result<Config> {
-        let options = KubeConfigOptions {
-            context: self.context.clone(),
-            ..KubeConfigOptions::default()
-        };
-        let mut config = match &self.kubeconfig {
-            Some(path) => Config::from_custom_kubeconfig(Kubeconfig::read_from(path)?, &options).await?,
-            None if self.context.is_some() => Config::from_kubeconfig(&options).await?,
-            None => Config::infer().await?,
-        };
-        config.connect_timeout = Some(CONNECT);
-        config.read_timeout = Some(READ);
-        if self.user.is_some() {
-            config.auth_info.impersonate.clone_from(&self.user);
-            config.auth_info.impersonate_groups = Some(self.groups.clone());
-        }
-        Ok(config)
     }
 }
 

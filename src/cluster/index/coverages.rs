@@ -5,16 +5,20 @@ use crate::decide::Coverage;
 use crate::decide::coverage::{Plugin, judge};
 use crate::decide::placement::{Node, Placement};
 use crate::pod::{Pod, list, text};
+use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Placements that are remembered. Pods of one workload share theirs, and most workloads have the empty one.
 const REMEMBERED: usize = 1024;
 
+/// What is remembered of a placement, which is as long as its author likes: a digest (SHA-256).
+type Key = [u8; 32];
+
 /// Coverage by placement.
 #[derive(Debug, Default)]
 pub(super) struct Coverages {
-    judged: HashMap<Placement, Arc<Coverage>>,
+    judged: HashMap<Key, Arc<Coverage>>,
     /// The generations of nodes and plugins that were judged.
     generations: (u64, u64),
 }
@@ -32,16 +36,19 @@ impl Coverages {
             self.judged.clear();
             self.generations = generations;
         }
-        if let Some(known) = self.judged.get(&placement) {
+        if let Some(name) = only_node(pod) {
+            // Each pod of a DaemonSet has a placement of its own: not worth remembering, and only one node to look at.
+            let plugins: Vec<Plugin> = plugins.iter().cloned().collect();
+            return Arc::new(judge(&placement, nodes.get(name).as_deref().into_iter(), &plugins));
+        }
+        // Written for debugging, equal placements alone are equal: texts are quoted.
+        let key = Sha256::digest(format!("{placement:?}")).into();
+        if let Some(known) = self.judged.get(&key) {
             return Arc::clone(known);
         }
         let plugins: Vec<Plugin> = plugins.iter().cloned().collect();
-        if let Some(name) = only_node(pod) {
-            // Each pod of a DaemonSet has a placement of its own: not worth remembering, and only one node to look at.
-            return Arc::new(judge(&placement, nodes.get(name).as_deref().into_iter(), &plugins));
-        }
         let coverage = Arc::new(judge(&placement, nodes.iter(), &plugins));
-        self.judged.insert(placement, Arc::clone(&coverage));
+        self.judged.insert(key, Arc::clone(&coverage));
         coverage
     }
 }

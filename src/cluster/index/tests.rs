@@ -153,7 +153,7 @@ fn a_failing_watch_makes_known_objects_stale_and_unknown_ones_unavailable() {
     assert!(!index.settled());
     index.nodes.fail("forbidden".into());
     index.plugins.reset(Vec::new());
-    index.set_server(None);
+    index.set_server(Some(Release(36).into()));
     index.namespaces.fail("refused".into());
     assert!(!index.settled(), "namespaces are waited for");
     index.namespaces.reset(Vec::new());
@@ -172,6 +172,30 @@ fn a_failing_watch_makes_known_objects_stale_and_unknown_ones_unavailable() {
     index.nodes.apply(name, node);
     assert_eq!(index.nodes.freshness(), Freshness::Current);
     assert_eq!(index.status()[1].failures, 2);
+}
+
+#[test]
+fn a_server_that_never_told_its_release_is_waited_for() {
+    let mut index = Index::default();
+    index.namespaces.reset(Vec::new());
+    index.nodes.reset(Vec::new());
+    index.plugins.reset(Vec::new());
+    index.set_server(None);
+    assert!(!index.settled());
+    index.set_server(Some(Release(36).into()));
+    index.set_server(None);
+    assert!(index.settled());
+}
+
+#[test]
+fn what_is_remembered_of_a_placement_is_as_short_for_a_long_one() {
+    let mut index = Index::from_objects(&objects()).unwrap();
+    let selecting = |zone: &str| json!({"nodeSelector": {"zone": zone.repeat(1 << 20)}});
+    let first = coverage(&mut index, &selecting("x"));
+    assert!(Arc::ptr_eq(&first, &coverage(&mut index, &selecting("x"))));
+    assert!(!Arc::ptr_eq(&first, &coverage(&mut index, &selecting("y"))));
+    let debug = format!("{:?}", index.coverages);
+    assert!(debug.len() < 1 << 10, "{} bytes are kept", debug.len());
 }
 
 #[test]

@@ -1,18 +1,27 @@
 use super::*;
 use serde_json::json;
 
+fn installation() -> Installation {
+    Installation::parse(&["linkerdVersion: v1"], Some("anchors"), "linkerd").unwrap()
+}
+
 fn effective(namespace: &Value, pod: &Value) -> Config {
-    let installation = Installation::parse(&["linkerdVersion: v1"], Some("anchors"), "linkerd").unwrap();
     let object = json!({"metadata": {"annotations": pod}, "spec": {"containers": []}});
-    let pod = Pod::new(&object);
-    Config::effective(
-        &installation,
-        &Layers {
-            namespace: namespace.as_object(),
-            pod: &pod,
-            workload: None,
-        },
-    )
+    let namespace = NamespaceLayer {
+        annotations: namespace.as_object(),
+        labels: None,
+    };
+    of_pod(Some(namespace), &object)
+}
+
+fn of_pod(namespace: Option<NamespaceLayer<'_>>, object: &Value) -> Config {
+    let pod = &Pod::new(object);
+    let layers = Layers {
+        namespace,
+        pod,
+        workload: None,
+    };
+    Config::effective(&installation(), &layers)
 }
 
 #[test]
@@ -99,7 +108,124 @@ fn a_long_value_is_not_repeated_to_its_end() {
     let config = effective(&json!({}), &json!({"config.linkerd.io/proxy-uid": value}));
     let text = config.problems[0].to_string();
     assert!(
-        text.ends_with("… is not a user ID other than 0") && text.len() < 300,
+        text.ends_with("… is not a user ID other than 0") && text.len() < 360,
         "{text}"
+    );
+}
+
+#[test]
+fn a_list_of_junk_is_one_problem() {
+    let junk = "x,".repeat(125_000);
+    let config = effective(&json!({}), &json!({"config.linkerd.io/opaque-ports": junk}));
+    let [problem] = config.problems.as_slice() else {
+        panic!("{} problems", config.problems.len())
+    };
+    let text = problem.to_string();
+    assert!(text.contains("124997 more") && text.len() < 400, "{text}");
+}
+
+#[test]
+fn environment_variables_are_never_repeated() {
+    for text in [
+        r#"[{"name": "TOKEN", "value": "s3cret"},]"#,
+        r#""s3cret""#,
+        r#"[{"name": ["s3cret"]}]"#,
+    ] {
+        let config = effective(
+            &json!({PROXY_ADDITIONAL_ENV: text}),
+            &json!({PROXY_ADDITIONAL_ENV: text}),
+        );
+        assert_eq!(config.problems.len(), 2);
+        assert!(
+            !format!("{:?}", config.problems).contains("s3cret"),
+            "{:?}",
+            config.problems
+        );
+    }
+}
+
+#[test]
+fn ingress_mode_is_read_as_annotation_else_as_label_of_the_pod_else_of_its_namespace() {
+    let (ingress, enabled, empty) = (
+        json!({INJECT: "ingress"}),
+        json!({INJECT: "enabled"}),
+        json!({INJECT: ""}),
+    );
+    let none = &Value::Null;
+    // Annotations and labels of the pod, then of the namespace, and who sets ingress mode.
+    for (pod, namespace, origin) in [
+        ([&ingress, none], [none, none], Some("pod annotation")),
+        ([none, &ingress], [none, none], Some("pod label")),
+        ([&empty, &ingress], [none, none], Some("pod label")),
+        ([&enabled, &ingress], [none, none], None),
+        ([none, none], [&ingress, none], Some("namespace annotation")),
+        ([none, none], [none, &ingress], Some("namespace label")),
+        ([none, none], [&enabled, &ingress], None),
+        ([&empty, none], [&ingress, none], None),
+        ([none, &enabled], [none, &ingress], None),
+    ] {
+        let object = json!({"metadata": {"annotations": pod[0], "labels": pod[1]}});
+        let layer = NamespaceLayer {
+            annotations: namespace[0].as_object(),
+            labels: namespace[1].as_object(),
+        };
+        let config = of_pod(Some(layer), &object);
+        assert_eq!(
+            config.values.proxy.is_ingress,
+            origin.is_some(),
+            "{pod:?} {namespace:?}"
+        );
+        let found = config.set_by("proxy.isIngress");
+        let found = found.map(|field| format!("{} {}", field.origin, field.place));
+        assert_eq!(found.as_deref(), origin, "{pod:?} {namespace:?}");
+    }
+}
+
+#[test]
+fn a_namespace_without_annotations_is_a_namespace() {
+    let pod = json!({"spec": {"containers": [{"ports": [{"containerPort": 3306}]}]}});
+    let config = of_pod(Some(NamespaceLayer::default()), &pod);
+    assert_eq!(config.inherited, [(OPAQUE_PORTS.to_owned(), "3306".to_owned())]);
+    assert_eq!(
+        config.overridden[0].to_string(),
+        "proxy.opaquePorts is narrowed to the pod's own ports: \"3306\""
+    );
+    assert!(of_pod(None, &pod).inherited.is_empty());
+}
+
+#[test]
+fn every_field_keeps_its_origin() {
+    let documents = ["linkerdVersion: v1\nproxy: {uid: 3, ports: {admin: 1, control: 2}}"];
+    let installation = Installation::parse(&documents, Some("anchors"), "linkerd").unwrap();
+    let object = json!({"metadata": {"annotations": {"config.linkerd.io/admin-port": "7"}}});
+    let annotations = json!({"config.linkerd.io/admin-port": "8", "config.linkerd.io/proxy-uid": "9"});
+    let namespace = NamespaceLayer {
+        annotations: annotations.as_object(),
+        labels: None,
+    };
+    let layers = Layers {
+        namespace: Some(namespace),
+        pod: &Pod::new(&object),
+        workload: None,
+    };
+    let config = Config::effective(&installation, &layers);
+    for (key, origin) in [
+        ("proxy.ports.admin", Origin::Pod),
+        ("proxy.uid", Origin::Namespace),
+        ("proxy.ports.control", Origin::Values),
+        ("proxy.ports.inbound", Origin::Default),
+        ("proxy", Origin::Values),
+        ("proxyInit.skipSubnets", Origin::Default),
+    ] {
+        assert_eq!(config.origin(&installation, key), origin, "{key}");
+    }
+    assert_eq!(
+        installation.changes(),
+        [
+            r#"linkerdVersion is set by the values: "v1""#,
+            "proxy.ports.admin is set by the values: 1",
+            "proxy.ports.control is set by the values: 2",
+            "proxy.uid is set by the values: 3",
+        ]
     );
 }

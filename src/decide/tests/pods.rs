@@ -118,7 +118,7 @@ fn a_user_of_the_application_is_not_given_to_the_proxy() {
 }
 
 /// A pod as injection leaves it, with the proxy as an init container.
-fn meshed(proxy: Value) -> Case {
+fn meshed(proxy: &Value) -> Case {
     let init = json!({"name": "linkerd-init", "image": "proxy:1"});
     case()
         .annotated("linkerd.io/proxy-version", "v1")
@@ -128,14 +128,14 @@ fn meshed(proxy: Value) -> Case {
 #[test]
 fn a_native_sidecar_that_lost_its_restart_policy_gets_it_back() {
     let proxy = json!({"name": "linkerd-proxy", "image": "proxy:1", "securityContext": {"runAsUser": 2102}});
-    let decision = meshed(proxy.clone()).decide();
+    let decision = meshed(&proxy).decide();
     assert_eq!(decision.code(), "sidecar_already_exists");
     let expected = json!([{"op": "add", "path": "/spec/initContainers/1/restartPolicy", "value": "Always"}]);
     assert_eq!(json!(decision.patch), expected);
     assert_eq!(decision.warnings[0].caution, Caution::ProxyRepaired);
     let old = Case {
         release: 28,
-        ..meshed(proxy.clone())
+        ..meshed(&proxy)
     }
     .decide();
     assert_eq!(old.code(), "broken_proxy");
@@ -146,18 +146,18 @@ fn a_native_sidecar_that_lost_its_restart_policy_gets_it_back() {
     );
     let mut whole = proxy;
     whole["restartPolicy"] = json!("Always");
-    assert!(meshed(whole).decide().patch.is_empty());
+    assert!(meshed(&whole).decide().patch.is_empty());
 }
 
 #[test]
 fn a_container_that_came_after_the_proxy_must_not_be_its_user() {
     let proxy = json!({"name": "linkerd-proxy", "image": "proxy:1", "restartPolicy": "Always", "securityContext": {"runAsUser": 2102}});
     let late = json!([{"name": "late", "image": "late:1", "securityContext": {"runAsUser": 2102}}]);
-    let decision = meshed(proxy.clone()).spec("containers", late).decide();
+    let decision = meshed(&proxy).spec("containers", late).decide();
     assert_eq!(decision.code(), "proxy_user_clash");
     assert!(decision.message().contains("\"late\""), "{}", decision.message());
     assert_eq!(
-        meshed(json!({"name": "linkerd-proxy", "restartPolicy": "Always"}))
+        meshed(&json!({"name": "linkerd-proxy", "restartPolicy": "Always"}))
             .decide()
             .code(),
         "broken_proxy"

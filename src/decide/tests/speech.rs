@@ -55,9 +55,10 @@ fn the_trace_says_where_a_value_comes_from() {
     case.pod["spec"]["containers"][0]["ports"] = json!([{"containerPort": 3306}]);
     let trace = case.decide().trace;
     for fact in [
-        "proxy.logLevel is set by the pod annotation config.linkerd.io/proxy-log-level",
-        "proxy.await is set by the namespace annotation config.linkerd.io/proxy-await",
-        "proxy.opaquePorts is narrowed to the pod's own ports",
+        "linkerdVersion is set by the values: \"v1\"",
+        "proxy.logLevel is set by the pod annotation config.linkerd.io/proxy-log-level: \"debug\"",
+        "proxy.await is set by the namespace annotation config.linkerd.io/proxy-await: \"disabled\"",
+        "proxy.opaquePorts is narrowed to the pod's own ports: \"3306\"",
     ] {
         assert!(trace.iter().any(|it| it == fact), "{fact}: {trace:?}");
     }

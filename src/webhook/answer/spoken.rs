@@ -1,6 +1,6 @@
 //! A decision in the words of an answer: outcome, warnings, audit annotations, labels.
 
-use crate::decide::{Decision, DenyReason, Outcome};
+use crate::decide::{Decision, DenyReason, Outcome, SkipReason};
 use crate::webhook::metrics::AnswerLabels;
 use crate::webhook::review::{self, WARNING_LIMIT};
 
@@ -87,6 +87,13 @@ pub(super) fn audit(decision: &Decision) -> Vec<(&'static str, String)> {
     audit
 }
 
+/// The same of a request that is denied before anything is decided.
+pub(super) fn audit_of_denial(reason: &str) -> Vec<(&'static str, String)> {
+    [("decision", "deny"), ("reason", reason), ("redirection", "none")]
+        .map(|(key, value)| (key, value.to_owned()))
+        .into()
+}
+
 /// Labels of the metric.
 pub(super) fn labels(decision: &Decision) -> AnswerLabels {
     let policy = decision.decided_by().map_or("", |opinion| opinion.policy.as_str());
@@ -94,5 +101,42 @@ pub(super) fn labels(decision: &Decision) -> AnswerLabels {
         decision: decision.code(),
         redirection: decision.redirection().word(),
         level: LEVELS.into_iter().find(|level| policy.starts_with(level)).unwrap_or(""),
+    }
+}
+
+/// Linkerd's reasons joined as Linkerd joins them; without one of those the first of ours, alone. So the label takes few
+/// values: the combinations that Linkerd has, and one for each reason of ours.
+pub(super) fn skip_reason(reasons: &[SkipReason]) -> String {
+    let linkerds: Vec<_> = reasons.iter().filter(|reason| is_linkerds(**reason)).collect();
+    let named = if linkerds.is_empty() {
+        reasons.iter().take(1).collect()
+    } else {
+        linkerds
+    };
+    named
+        .into_iter()
+        .map(|reason| reason.code())
+        .collect::<Vec<_>>()
+        .join(",")
+}
+
+fn is_linkerds(reason: SkipReason) -> bool {
+    use SkipReason as R;
+    match reason {
+        R::HostNetworkEnabled
+        | R::SidecarAlreadyExists
+        | R::UnsupportedResource
+        | R::InvalidInjectAnnotationAtNamespace
+        | R::InvalidInjectAnnotationAtWorkload
+        | R::InjectionDisableAnnotationPresent
+        | R::InjectionEnableAnnotationAbsent
+        | R::AutomountDisabled => true,
+        R::WindowsPod
+        | R::MirrorPod
+        | R::UnsupportedRuntime
+        | R::SystemNamespace
+        | R::NodeCriticalPod
+        | R::ControlPlanePod
+        | R::NoRedirectionAdmitted => false,
     }
 }

@@ -2,13 +2,18 @@ use super::*;
 use crate::webhook::reload::Source;
 use serde_json::json;
 
-/// An app for a cluster of manifests.
+/// An app for a cluster of manifests and the newest server.
 fn app(objects: &Value, values: &'static str) -> App {
-    let parse = move |_: &[u8], _: &[u8]| read(values.as_bytes(), Some(b"anchors"), "linkerd");
+    let parse = move |_: &[u8], _: &[u8]| read(values.as_bytes(), Some(b"anchors"), "linkerd").and_then(complete);
     App {
         setup: Arc::new(Reloaded::load([Source::Nothing, Source::Nothing], parse).unwrap()),
-        cluster: Arc::new(Cluster::of_manifests(objects.as_array().unwrap(), None).unwrap()),
+        cluster: cluster(objects, Some(Release::NEWEST)),
     }
+}
+
+fn cluster(objects: &Value, release: Option<Release>) -> Arc<Cluster> {
+    let objects = objects.as_array().unwrap();
+    Arc::new(Cluster::of_manifests(objects, release.map(Server::from)).unwrap())
 }
 
 fn shop(level: &str) -> Value {
@@ -114,6 +119,18 @@ async fn services_get_their_opaque_ports_and_nothing_else() {
         panic!()
     };
     assert!(String::from_utf8(patch.unwrap()).unwrap().contains("5432"));
+    let answer = admit(&app, "", "Service", service.clone(), true).await;
+    assert_eq!(
+        answer.warnings,
+        ["unsupported_resource: skip: this resource kind is unsupported"]
+    );
+    let told = [
+        ("decision", "skip"),
+        ("reason", "unsupported_resource"),
+        ("redirection", "none"),
+    ];
+    assert_eq!(answer.audit, told.map(|(key, value)| (key, value.to_owned())));
+    assert_eq!(answer.labels.level, "", "Pod Security has no opinion on services");
     // A Service of another API group shares only the name.
     let foreign = admit(&app, "serving.knative.dev", "Service", service, false).await;
     assert_eq!(foreign.outcome, Outcome::Admitted { patch: None });
@@ -122,7 +139,9 @@ async fn services_get_their_opaque_ports_and_nothing_else() {
 #[tokio::test]
 async fn an_unknown_namespace_is_named() {
     let app = app(&json!([]), VALUES);
-    let Outcome::Denied { code, message } = admit(&app, "", "Pod", pod(), false).await.outcome else {
+    let answer = admit(&app, "", "Pod", pod(), false).await;
+    assert!(answer.audit.contains(&("reason", "namespace_not_found".to_owned())));
+    let Outcome::Denied { code, message } = answer.outcome else {
         panic!()
     };
     assert_eq!((code, message.as_str()), (404, "namespaces \"shop\" not found"));
@@ -190,7 +209,66 @@ async fn changes_and_sub_resources_are_left_alone() {
 }
 
 #[test]
+fn the_metric_joins_linkerds_reasons_and_has_ours_alone() {
+    use SkipReason::{HostNetworkEnabled, InjectionEnableAnnotationAbsent, MirrorPod, WindowsPod};
+    let linkerds = [
+        HostNetworkEnabled,
+        WindowsPod,
+        InjectionEnableAnnotationAbsent,
+        MirrorPod,
+    ];
+    assert_eq!(
+        spoken::skip_reason(&linkerds),
+        "host_network_enabled,injection_enable_annotation_absent"
+    );
+    assert_eq!(spoken::skip_reason(&[WindowsPod, MirrorPod]), "windows_pod");
+    assert_eq!(spoken::skip_reason(&[]), "");
+}
+
+#[tokio::test]
+async fn an_assumed_release_is_said_to_be_assumed() {
+    let mut app = app(&shop("privileged"), VALUES);
+    let assumed = |answer: &Answer| answer.warnings.iter().any(|line| line.starts_with("release_assumed: "));
+    assert!(!assumed(&admit(&app, "", "Pod", pod(), false).await));
+    app.cluster = cluster(&shop("privileged"), None);
+    assert!(assumed(&admit(&app, "", "Pod", pod(), false).await));
+}
+
+#[test]
 fn files_that_are_no_text_are_named() {
     let error = read(&[0xff], None, "linkerd").unwrap_err().to_string();
     assert!(error.starts_with("the values are no UTF-8 text"), "{error}");
+}
+
+/// A client chooses how many containers and annotations a pod has, and everybody waits for its answer: work must not grow
+/// with their product. Thousands of millions of comparisons would take minutes, a look-up for each container takes seconds.
+#[test]
+fn a_pod_of_twenty_thousand_annotated_containers_is_answered() {
+    const CONTAINERS: usize = 20_000;
+    const PREFIXES: [&str; 2] = [
+        "container.apparmor.security.beta.kubernetes.io/",
+        "container.seccomp.security.alpha.kubernetes.io/",
+    ];
+    let (told, answers) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let containers: Vec<_> = (0..CONTAINERS)
+            .map(|n| json!({"name": format!("c{n}"), "image": "web:1"}))
+            .collect();
+        let keys = (0..CONTAINERS).flat_map(|n| PREFIXES.map(|prefix| format!("{prefix}c{n}")));
+        let annotations: serde_json::Map<_, _> = keys.map(|key| (key, json!("unconfined"))).collect();
+        let mut review = review("", "Pod", &pod(), false);
+        review.object["metadata"]["annotations"] = annotations.into();
+        review.object["spec"]["containers"] = containers.into();
+        for release in [24, 30, 36] {
+            let mut app = app(&json!([]), VALUES);
+            app.cluster = cluster(&shop("baseline"), Some(Release(release)));
+            let answer = runtime.block_on(app.admit(&review)).unwrap();
+            told.send(answer.outcome).unwrap();
+        }
+    });
+    for _ in 0..3 {
+        let outcome = answers.recv_timeout(std::time::Duration::from_secs(120)).unwrap();
+        assert!(matches!(outcome, Outcome::Admitted { patch: Some(_) }), "{outcome:?}");
+    }
 }

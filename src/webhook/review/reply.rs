@@ -6,8 +6,11 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Serialize, Serializer};
 use std::borrow::Cow;
 
-/// The longest warning, in characters; clients may cut longer ones, and the API server drops them all past 4,096.
+/// The longest warning, in characters; clients may cut longer ones.
 pub const WARNING_LIMIT: usize = 120;
+
+/// Characters of all warnings of an answer: past this the API server may drop them all.
+const WARNINGS_LIMIT: usize = 4096;
 
 /// The longest message of a denial, in characters: it may name some hundred containers, and repeat a client's text. Who
 /// reads it, reads it whole on a screen or not at all.
@@ -45,7 +48,8 @@ pub struct Reply<'a> {
     pub uid: &'a str,
     /// Whether the object is admitted.
     pub outcome: &'a Outcome,
-    /// What the client is told beside that. Each is cut at 120 characters, control characters become spaces.
+    /// What the client is told beside that. Each is cut at 120 characters, control characters become spaces; what is past
+    /// 4,096 characters in all is left out, and said to be.
     pub warnings: &'a [String],
     /// Keys and values for the audit log; the API server puts the webhook's name before each key.
     pub audit: &'a [(&'static str, String)],
@@ -69,7 +73,7 @@ impl Reply<'_> {
                     message: cut(message, MESSAGE_LIMIT),
                     reason: reason(code),
                 }),
-                warnings: self.warnings.iter().map(|text| presentable(text)).collect(),
+                warnings: all_presentable(self.warnings),
                 audit_annotations: Annotations(self.audit),
             },
         };
@@ -155,6 +159,28 @@ fn reason(code: u16) -> &'static str {
         503 => "ServiceUnavailable",
         _ => "Unknown",
     }
+}
+
+/// The warnings from the first on, as many as fit.
+fn all_presentable(warnings: &[String]) -> Vec<Cow<'_, str>> {
+    let mut room = WARNINGS_LIMIT - WARNING_LIMIT;
+    let mut all: Vec<_> = warnings
+        .iter()
+        .map(|text| presentable(text))
+        .take_while(|text| {
+            let length = text.chars().count();
+            let fits = length <= room;
+            room = room.saturating_sub(length);
+            fits
+        })
+        .collect();
+    if all.len() < warnings.len() {
+        let left_out = warnings.len() - all.len();
+        all.push(Cow::Owned(format!(
+            "warnings_left_out: {left_out} more warnings are left out"
+        )));
+    }
+    all
 }
 
 /// A warning as it can travel in an HTTP header: the API server drops one that holds a control character.

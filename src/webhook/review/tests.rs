@@ -223,3 +223,23 @@ fn warnings_fit_into_a_header() {
     let cut = format!("{}…", "ä".repeat(119));
     assert_eq!(answer["response"]["warnings"], json!([exact, cut, "a b "]));
 }
+
+#[test]
+fn warnings_stay_within_what_an_api_server_passes_on() {
+    let outcome = Outcome::Admitted { patch: None };
+    let said = |count: usize| {
+        let warnings: Vec<_> = (0..count).map(|n| format!("code: {n:0>94}")).collect();
+        let warnings: Vec<_> = warnings.iter().map(String::as_str).collect();
+        let answer = reply(&outcome, &warnings, &[]);
+        let said = answer["response"]["warnings"].as_array().unwrap().clone();
+        let said: Vec<_> = said.iter().map(|text| text.as_str().unwrap().to_owned()).collect();
+        let characters: usize = said.iter().map(|text| text.chars().count()).sum();
+        assert!(characters <= 4096, "{characters}");
+        said
+    };
+    assert_eq!(said(39).len(), 39);
+    let some = said(500);
+    assert!(some[0].starts_with("code: 0"));
+    assert_eq!(some[39], "warnings_left_out: 461 more warnings are left out");
+    assert_eq!(some.len(), 40);
+}

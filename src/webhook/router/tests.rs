@@ -2,8 +2,9 @@ use super::*;
 use crate::cluster::Cluster;
 use crate::webhook::answer;
 use crate::webhook::reload::{Reloaded, Source};
-use axum::body::{Body, to_bytes};
+use axum::body::{Body, Bytes, to_bytes};
 use axum::http::Method;
+use axum::http::header::CONTENT_LENGTH;
 use futures::{StreamExt, stream};
 use serde_json::{Value, json};
 use std::convert::Infallible;
@@ -12,13 +13,13 @@ use std::sync::Mutex;
 use tower::ServiceExt;
 
 /// The router of a cluster with the namespace `shop`, and its metrics.
-fn router(deadline: Duration) -> (Router, Arc<Metrics>) {
+fn router(timings: Timings) -> (Router, Arc<Metrics>) {
     let shop = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}});
     let cluster = Arc::new(Cluster::of_manifests(&[shop], None).unwrap());
     let (events, _publish) = Events::through(None);
     let metrics = Arc::new(Metrics::new(Arc::clone(&cluster), events.clone()));
     let setup = Reloaded::load([Source::Nothing, Source::Nothing], |_, _| {
-        answer::read(b"", None, "linkerd")
+        answer::read(b"", None, "linkerd").and_then(answer::complete)
     })
     .unwrap();
     let app = App {
@@ -26,13 +27,20 @@ fn router(deadline: Duration) -> (Router, Arc<Metrics>) {
         cluster,
     };
     (
-        Entrance::new(app, events, Arc::clone(&metrics), deadline).router(),
+        Entrance::new(app, events, Arc::clone(&metrics), &timings).router(),
         metrics,
     )
 }
 
+/// Nothing of these tests takes this long, unless it never ends.
+const PATIENCE: Timings = Timings {
+    request: Duration::from_secs(60),
+    body: Duration::from_secs(60),
+    ..Timings::DEFAULT
+};
+
 fn patient() -> Router {
-    router(Duration::from_secs(60)).0
+    router(PATIENCE).0
 }
 
 fn review() -> Value {
@@ -94,7 +102,7 @@ async fn a_body_that_is_no_review_is_named() {
 
 #[tokio::test]
 async fn a_body_may_have_eight_mebibytes_and_no_more() {
-    let (router, metrics) = router(Duration::from_secs(60));
+    let (router, metrics) = router(PATIENCE);
     let mut largest = review().to_string();
     largest.push_str(&" ".repeat(BODY_LIMIT - largest.len()));
     assert_eq!(ask(&router, post("/", largest.clone())).await.0, StatusCode::OK);
@@ -118,48 +126,107 @@ async fn a_body_may_have_eight_mebibytes_and_no_more() {
     );
 }
 
-fn endless() -> Body {
-    Body::from_stream(stream::iter([Ok::<_, Infallible>(Bytes::from_static(b"{"))]).chain(stream::pending()))
+/// A body that stops after `text`.
+fn endless(text: impl Into<Bytes>) -> Body {
+    Body::from_stream(stream::iter([Ok::<_, Infallible>(text.into())]).chain(stream::pending()))
 }
 
 #[tokio::test]
-async fn a_body_that_does_not_arrive_is_given_up() {
-    let (router, metrics) = router(Duration::from_millis(50));
-    let (status, message) = ask(&router, post("/", endless())).await;
+async fn a_body_that_does_not_arrive_is_given_up_before_the_request_is() {
+    let timings = Timings {
+        body: Duration::from_millis(50),
+        ..PATIENCE
+    };
+    let (router, metrics) = router(timings);
+    let (status, message) = ask(&router, post("/", endless("{"))).await;
     assert_eq!(
         (status, message.as_str()),
-        (StatusCode::SERVICE_UNAVAILABLE, "no answer within 50 ms\n")
+        (StatusCode::REQUEST_TIMEOUT, "the body did not arrive within 50 ms\n")
     );
     let text = metrics.encode().unwrap();
     assert!(
-        text.contains("outrigger_admission_refused_total{reason=\"late\"} 1"),
+        text.contains("outrigger_admission_refused_total{reason=\"slow_body\"} 1"),
         "{text}"
     );
     assert!(text.contains("outrigger_admission_in_flight 0"), "{text}");
 }
 
 #[tokio::test]
-async fn bodies_wait_for_room_and_get_it_back() {
-    let router = patient();
-    // Each may turn out to be one of the largest: eight of them fill the budget.
-    let (end, _) = tokio::sync::broadcast::channel::<()>(1);
-    let slow = || {
-        let mut ended = end.subscribe();
-        Body::from_stream(stream::once(async move {
-            ended.recv().await.map(|()| Bytes::from(review().to_string()))
-        }))
+async fn a_request_that_takes_too_long_is_given_up() {
+    let timings = Timings {
+        request: Duration::from_millis(50),
+        ..PATIENCE
     };
-    let mut hogs = futures::future::join_all((0..8).map(|_| ask(&router, post("/", slow()))));
-    assert!((&mut hogs).now_or_never().is_none());
-    let mut small = post("/", review().to_string());
-    small
-        .headers_mut()
-        .insert(CONTENT_LENGTH, review().to_string().len().into());
-    let mut small = Box::pin(ask(&router, small));
-    assert!((&mut small).now_or_never().is_none(), "there is no room");
-    end.send(()).unwrap();
-    assert!(hogs.await.iter().all(|(status, _)| *status == StatusCode::OK));
-    assert_eq!(small.await.0, StatusCode::OK);
+    let (status, message) = ask(&router(timings).0, post("/", endless("{"))).await;
+    assert_eq!(
+        (status, message.as_str()),
+        (StatusCode::SERVICE_UNAVAILABLE, "no answer within 50 ms\n")
+    );
+}
+
+#[tokio::test]
+async fn slow_bodies_are_in_nobodys_way_however_much_they_announce() {
+    let router = patient();
+    let slow = |announced: Option<usize>| {
+        let mut request = post("/", endless("{"));
+        if let Some(length) = announced {
+            request.headers_mut().insert(CONTENT_LENGTH, length.into());
+        }
+        Box::pin(ask(&router, request))
+    };
+    let mut all: Vec<_> = (0..50).flat_map(|_| [slow(None), slow(Some(BODY_LIMIT))]).collect();
+    for slow in &mut all {
+        assert!(slow.now_or_never().is_none());
+    }
+    assert_eq!(ask(&router, post("/", review().to_string())).await.0, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn bodies_wait_for_room_for_a_while_and_get_it_back() {
+    let router = patient();
+    let full = || Box::pin(ask(&router, post("/", endless(vec![b' '; BODY_LIMIT]))));
+    let mut hogs = [full(), full()];
+    for hog in &mut hogs {
+        assert!(hog.now_or_never().is_none());
+    }
+    let (status, message) = ask(&router, post("/", review().to_string())).await;
+    assert_eq!(
+        (status, message.as_str()),
+        (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "too much at once: no room for the body within 1000 ms\n"
+        )
+    );
+    let mut waiting = Box::pin(ask(&router, post("/", review().to_string())));
+    assert!((&mut waiting).now_or_never().is_none(), "there is no room");
+    drop(hogs);
+    assert_eq!(waiting.await.0, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_body_of_more_values_than_any_pod_has_is_refused_unread() {
+    let router = patient();
+    let (before, after) = ("{\"request\": [", "[]]}");
+    let hostile = format!(
+        "{before}{}{after}",
+        "[],".repeat((BODY_LIMIT - before.len() - after.len()) / 3)
+    );
+    let (status, message) = ask(&router, post("/", hostile)).await;
+    assert_eq!(
+        (status, message.as_str()),
+        (
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "the body has more JSON values than any pod\n"
+        )
+    );
+    // Two hundred containers, each with a hundred variables, are still a pod.
+    let mut large = review();
+    let env: Vec<_> = (0..100)
+        .map(|n| json!({"name": format!("N{n}"), "value": "x"}))
+        .collect();
+    let containers = (0..200).map(|n| json!({"name": format!("c{n}"), "image": "web:1", "env": env}));
+    large["request"]["object"]["spec"]["containers"] = containers.collect();
+    assert_eq!(ask(&router, post("/", large.to_string())).await.0, StatusCode::OK);
 }
 
 #[tokio::test]
@@ -177,7 +244,7 @@ async fn a_panic_costs_its_own_request() {
 
 #[tokio::test]
 async fn answers_are_counted_ours_and_linkerds() {
-    let (router, metrics) = router(Duration::from_secs(60));
+    let (router, metrics) = router(PATIENCE);
     ask(&router, post("/", review().to_string())).await;
     let unknown = review().to_string().replace("\"shop\"", "\"made-up\"");
     ask(&router, post("/", unknown)).await;

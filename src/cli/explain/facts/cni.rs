@@ -1,5 +1,6 @@
 //! `--cni`: which nodes have the CNI plugin.
 
+use crate::cli::names::is_subdomain;
 use crate::decide::Coverage;
 use crate::decide::coverage::Plugin;
 use crate::decide::placement::Node;
@@ -28,20 +29,11 @@ pub(in crate::cli::explain) fn cni(text: &str) -> Result<Cni> {
     let names: Vec<_> = text.split(',').map(str::trim).collect();
     for name in &names {
         ensure!(
-            is_node_name(name) && !["all", "none"].contains(name),
+            is_subdomain(name) && !["all", "none"].contains(name),
             "{name:?} is no name of a node; expected all, none, or names separated by commas"
         );
     }
     Ok(Cni::Nodes(names.into_iter().map(str::to_owned).collect()))
-}
-
-/// A DNS subdomain (RFC 1123), which is what the API server takes for the name of a node.
-fn is_node_name(name: &str) -> bool {
-    let label = |label: &str| {
-        let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-        !label.is_empty() && label.chars().all(inner) && !label.starts_with('-') && !label.ends_with('-')
-    };
-    name.len() <= 253 && name.split('.').all(label)
 }
 
 impl Cni {

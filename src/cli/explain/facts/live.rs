@@ -3,8 +3,8 @@
 use super::super::Arguments;
 use crate::cli::installation::Connection;
 use crate::cli::{describe, note_on_terminal};
+use crate::cluster::server_of;
 use crate::decide::Coverage;
-use crate::policy::Release;
 use crate::policy::pod_security::Server;
 use anyhow::{Context, Result};
 use k8s_openapi::api::apps::v1::DaemonSet;
@@ -51,10 +51,7 @@ pub(super) fn ask(arguments: &Arguments, wanted: &Wanted<'_>) -> Result<Found> {
         note_on_terminal("asking the cluster…\n");
         client.default_namespace().clone_into(&mut found.namespace);
         let info = client.apiserver_version().await.context("release of the API server")?;
-        found.server = format!("{}.{}", info.major, info.minor)
-            .parse::<Release>()
-            .ok()
-            .map(Server::from);
+        found.server = server_of(&info);
         let api = Api::<Namespace>::all(client.clone());
         for name in wanted(&found.namespace) {
             let namespace = api.get_opt(&name).await.with_context(|| format!("namespace {name}"))?;

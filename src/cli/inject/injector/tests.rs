@@ -53,6 +53,30 @@ fn names(list: &Value) -> Vec<&str> {
 }
 
 #[test]
+fn ingress_mode_of_a_label_is_kept() {
+    let mut object = deployment(&json!({}), &application());
+    object["spec"]["template"]["metadata"]["labels"] = json!({"linkerd.io/inject": "ingress"});
+    let annotated = annotating().reinject(&object).unwrap().value;
+    assert_eq!(
+        annotated["spec"]["template"]["metadata"]["annotations"]["linkerd.io/inject"],
+        "ingress"
+    );
+    assert!(
+        manual()
+            .reinject(&object)
+            .unwrap()
+            .value
+            .to_string()
+            .contains("LINKERD2_PROXY_INGRESS_MODE")
+    );
+    let untouched = annotating().inject(&object).unwrap().value;
+    assert_eq!(
+        untouched["spec"]["template"]["metadata"].get("annotations"),
+        Some(&json!({}))
+    );
+}
+
+#[test]
 fn annotations_have_the_webhook_inject() {
     assert_eq!(
         pod_annotations(&annotating(), &json!({"a": "b", "linkerd.io/inject": "junk"})),

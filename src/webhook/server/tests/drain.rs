@@ -14,6 +14,7 @@ const FOREVER: Duration = Duration::from_secs(60 * 60);
 fn options() -> Options {
     let mut options = super::options();
     options.timings.request = FOREVER;
+    options.timings.body = FOREVER;
     options.timings.drain = FOREVER;
     options
 }

@@ -125,6 +125,35 @@ async fn heads_that_do_not_end_are_cut_off() {
 }
 
 #[tokio::test]
+async fn a_client_of_http2_that_asks_nothing_is_cut_off() {
+    let mut options = options();
+    options.timings.head = Duration::from_millis(50);
+    let server = start(options).await;
+    let silent = tls(server.address, &[b"h2"], rustls::ALL_VERSIONS).await;
+    closed(silent).await;
+    server
+        .metric("outrigger_connections_failed_total{reason=\"silent\"} 1")
+        .await;
+    // The preface and a SETTINGS frame are no request.
+    let mut polite = tls(server.address, &[b"h2"], rustls::ALL_VERSIONS).await;
+    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+    polite.write_all(preface).await.unwrap();
+    closed(polite).await;
+    server.metric("outrigger_connections_open 0").await;
+}
+
+#[tokio::test]
+async fn a_client_of_http2_that_has_nothing_more_to_ask_is_let_go() {
+    let mut options = options();
+    options.timings.idle = Duration::from_millis(50);
+    let server = start(options).await;
+    let mut connection = Connection::http2(server.address).await;
+    assert!(admits(&connection.ask(&review("u")).await, "u"));
+    server.metric("outrigger_connections_open 0").await;
+    assert!(!server.metrics().await.contains("outrigger_connections_failed_total{"));
+}
+
+#[tokio::test]
 async fn what_is_no_tls_is_closed() {
     let server = start(options()).await;
     let mut stream = TcpStream::connect(server.address).await.unwrap();

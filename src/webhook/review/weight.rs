@@ -1,0 +1,69 @@
+//! How much memory the JSON of a body will take, found out before any of it is taken.
+
+use serde_json::Value;
+
+/// Bytes of one value: its place, which is as large again while its list grows, and what an allocator adds to the text of
+/// the value and of its key.
+const VALUE: usize = 2 * size_of::<Value>() + 64;
+
+/// Bytes of an object beside its members: a node of the B-tree has places for eleven keys and values at least.
+const OBJECT: usize = 11 * (size_of::<String>() + size_of::<Value>()) + 16;
+
+/// Bytes of a list beside its items: it begins with four places.
+const LIST: usize = 4 * size_of::<Value>();
+
+/// Bytes that `body` will take when it is read as JSON, at most; of one that is no JSON, anything.
+///
+/// `[[],[],…]` takes some fifty times its own bytes, `[{"a":1},…]` a hundred times: a body of 8 MiB would be hundreds.
+pub fn weight(body: &[u8]) -> usize {
+    let mut weight = body.len() + VALUE;
+    let mut rest = body.iter();
+    while let Some(byte) = rest.next() {
+        weight += match byte {
+            b'"' => {
+                pass_text(&mut rest);
+                0
+            }
+            b',' => VALUE,
+            b'{' if !rest.as_slice().starts_with(b"}") => VALUE + OBJECT,
+            b'[' if !rest.as_slice().starts_with(b"]") => VALUE + LIST,
+            _ => 0,
+        };
+    }
+    weight
+}
+
+/// Passes the rest of a text that has begun.
+fn pass_text(rest: &mut std::slice::Iter<'_, u8>) {
+    while let Some(byte) = rest.next() {
+        match byte {
+            b'"' => return,
+            b'\\' => drop(rest.next()),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_weigh_and_texts_do_not() {
+        let beside = |body: &str| weight(body.as_bytes()) - body.len();
+        assert_eq!(beside("{}"), VALUE);
+        assert_eq!(
+            beside(r#"[1,[],"a,{[\",",{"b":{},"c":"\\"}]"#),
+            6 * VALUE + LIST + OBJECT + VALUE
+        );
+        assert_eq!(beside(r#""[,"#), VALUE);
+    }
+
+    #[test]
+    fn a_usual_pod_weighs_little_and_a_hostile_one_much() {
+        let pod = include_str!("../../../examples/demo/app.yaml");
+        assert!(weight(pod.as_bytes()) < 1 << 20);
+        assert!(weight("[],".repeat(1 << 20).as_bytes()) > 100 << 20);
+        assert!(weight(r#"{"":0},"#.repeat(1 << 20).as_bytes()) > 500 << 20);
+    }
+}

@@ -1,0 +1,124 @@
+//! Files, folders and streams that are not what they should be.
+
+use crate::{command, finished, run};
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+const POD: &str = "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec: {containers: [{name: web, image: web}]}\n";
+
+fn folder(files: &[&str]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for file in files {
+        let path = folder.path().join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, POD).unwrap();
+    }
+    folder
+}
+
+/// How many pods `explain` finds in folder `dir`.
+fn explained(folder: &Path) -> usize {
+    let run = run(folder, "explain -o json -f dir");
+    assert_eq!(run.status, 0, "{}", run.said);
+    let answer: Vec<serde_json::Value> = serde_json::from_str(&run.printed).unwrap();
+    answer.len()
+}
+
+#[test]
+fn folders_hold_what_they_like() {
+    let folder = folder(&["dir/a.yaml", "dir/b/c.yml", "dir/b/d.json", "dir/README.md"]);
+    symlink("..", folder.path().join("dir/b/up")).unwrap();
+    symlink("../a.yaml", folder.path().join("dir/b/again.yaml")).unwrap();
+    fs::create_dir(folder.path().join("dir/folder.yaml")).unwrap();
+    fs::write(folder.path().join("dir/picture.png"), [0xff; 100]).unwrap();
+    assert_eq!(explained(folder.path()), 4);
+    run(folder.path(), "inject --ignore-cluster dir").expect_failure(1, "dir/picture.png: is no text");
+}
+
+#[test]
+fn files_that_are_none_are_named() {
+    let folder = folder(&["dir/a.yaml"]);
+    symlink("nowhere", folder.path().join("dir/b.yaml")).unwrap();
+    for (command, status) in [
+        ("explain -f", 2),
+        ("policy evaluate", 2),
+        ("inject --ignore-cluster", 1),
+        ("uninject", 1),
+    ] {
+        run(folder.path(), &format!("{command} nosuch")).expect_failure(status, "nosuch: No such file or directory");
+        run(folder.path(), &format!("{command} dir")).expect_failure(status, "dir/b.yaml: No such file or directory");
+    }
+    fs::remove_file(folder.path().join("dir/b.yaml")).unwrap();
+    let made = Command::new("mkfifo").arg(folder.path().join("dir/c.yaml")).status();
+    assert!(
+        made.is_ok_and(|status| status.success()),
+        "mkfifo is needed: install coreutils"
+    );
+    run(folder.path(), "explain -f dir").expect_failure(2, "dir/c.yaml: is neither file nor folder");
+    fs::create_dir(folder.path().join("empty")).unwrap();
+    run(folder.path(), "explain -f empty").expect_failure(2, "empty: no file below it ends in .yaml");
+    run(folder.path(), "explain -f dir/a.yaml --values dir").expect_failure(2, "dir: Is a directory");
+}
+
+#[test]
+fn standard_input_is_read_once() {
+    let folder = folder(&[]);
+    let mut child = command(folder.path(), "explain -o json -f -")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(POD.as_bytes()).unwrap();
+    let run_once = finished(child.wait_with_output().unwrap(), "explain -f -");
+    assert_eq!(run_once.status, 0, "{}", run_once.said);
+    run(folder.path(), "explain -f - -f -").expect_failure(2, "- stands twice");
+}
+
+#[test]
+fn output_that_cannot_be_written_is_no_success() {
+    let folder = folder(&["a.yaml"]);
+    for (arguments, status) in [
+        ("explain -f a.yaml", 2),
+        ("explain -o json -f a.yaml", 2),
+        ("policy evaluate a.yaml", 2),
+        ("inject --ignore-cluster a.yaml", 1),
+        ("uninject a.yaml", 1),
+        ("version", 2),
+        ("--help", 2),
+        ("explain --help", 2),
+    ] {
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let output = command(folder.path(), arguments).stdout(full).output().unwrap();
+        finished(output, arguments).expect_failure(status, "No space left on device");
+    }
+}
+
+#[test]
+fn a_reader_that_goes_away_changes_no_verdict() {
+    let folder = folder(&["a.yaml"]);
+    let namespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop, annotations: {linkerd.io/inject: enabled}, \
+                     labels: {pod-security.kubernetes.io/enforce: baseline}}\n---\n";
+    // More than a pipe holds, so that writing fails in the middle.
+    let pods = format!("---\n{POD}").repeat(200);
+    fs::write(folder.path().join("refused.yaml"), [namespace, &pods].concat()).unwrap();
+    for (arguments, status) in [
+        ("explain -o json -f refused.yaml --cni none", 1),
+        ("explain --trace -f refused.yaml --cni none", 1),
+        ("explain -o json -f refused.yaml --cni all", 0),
+        ("inject --ignore-cluster refused.yaml", 0),
+        ("policy evaluate refused.yaml", 1),
+    ] {
+        let mut child = command(folder.path(), arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(child.stdout.take());
+        let run = finished(child.wait_with_output().unwrap(), arguments);
+        assert_eq!(run.status, status, "{arguments}: {}", run.said);
+    }
+}
