@@ -38,18 +38,22 @@ impl Source {
         let documents = match (self.values.as_slice(), self.ignore_cluster) {
             ([], true) => Vec::new(),
             ([], false) => vec![self.cluster.values(&self.linkerd_namespace)?],
-            (files, _) => files.iter().map(|path| input::text(path)).collect::<Result<_>>()?,
+            (files, _) => documents(files)?,
         };
         let documents: Vec<_> = documents.iter().map(String::as_str).collect();
-        Installation::parse(&documents, anchors.as_deref(), &self.linkerd_namespace).with_context(|| {
-            let names: Vec<_> = self.values.iter().map(|path| path.display().to_string()).collect();
-            if names.is_empty() {
-                "linkerd-config".to_owned()
-            } else {
-                names.join(", ")
-            }
-        })
+        let installation = Installation::parse(&documents, anchors.as_deref(), &self.linkerd_namespace);
+        installation.context("linkerd-config")
     }
+}
+
+/// Reads files of values, each also by itself, so that an error names its file.
+pub(super) fn documents(files: &[PathBuf]) -> Result<Vec<String>> {
+    let read = |path: &PathBuf| {
+        let text = input::text(path)?;
+        Installation::parse(&[&text], None, "").with_context(|| path.display().to_string())?;
+        Ok(text)
+    };
+    files.iter().map(read).collect()
 }
 
 /// Checks that a proxy can be made from `installation`; says which flag would mend it.

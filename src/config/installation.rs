@@ -2,6 +2,7 @@
 
 use super::values::Values;
 use super::{Origin, quote};
+use crate::pod::manifest;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use std::sync::{Arc, LazyLock};
@@ -173,14 +174,22 @@ fn changes(values: &Values) -> Arc<[String]> {
     found.into()
 }
 
+/// Reads a document as `kubectl` reads manifests; one of nothing but comments is empty.
 fn read(document: &str) -> Result<Value, ConfigError> {
-    let options = serde_saphyr::options! { legacy_octal_numbers: true };
-    let value = serde_saphyr::from_str_with_options(document, options);
-    match value.map_err(|error| ConfigError::Syntax(error.to_string()))? {
-        Value::Null => Ok(Value::Object(Map::new())),
-        Value::Object(map) => Ok(Value::Object(map)),
-        Value::Array(_) => Err(ConfigError::NoMapping("a list")),
-        Value::Bool(_) | Value::Number(_) | Value::String(_) => Err(ConfigError::NoMapping("a scalar")),
+    let documents = manifest::read(document).map_err(|error| ConfigError::Syntax(error.to_string()))?;
+    let mut values = documents
+        .into_iter()
+        .map(|document| document.value)
+        .filter(|value| !value.is_null());
+    let (first, second) = (values.next(), values.next());
+    if second.is_some() {
+        return Err(ConfigError::NoMapping("several documents"));
+    }
+    match first {
+        None => Ok(Value::Object(Map::new())),
+        Some(Value::Object(map)) => Ok(Value::Object(map)),
+        Some(Value::Array(_)) => Err(ConfigError::NoMapping("a list")),
+        Some(_) => Err(ConfigError::NoMapping("a scalar")),
     }
 }
 
@@ -248,9 +257,13 @@ fn coerce(value: &mut Value, shape: &Value) {
 
 /// Decodes the document key by key, so that an error can name its key.
 fn typed(document: &Value) -> Result<Values, ConfigError> {
-    serde_path_to_error::deserialize(document).map_err(|error| ConfigError::Type {
-        key: error.path().to_string(),
-        message: error.inner().to_string(),
+    serde_path_to_error::deserialize(document).map_err(|error| {
+        let key = error.path().to_string();
+        let message = match WITHHELD.contains(&key.as_str()) {
+            true => "a value of another type belongs there".to_owned(),
+            false => error.inner().to_string(),
+        };
+        ConfigError::Type { key, message }
     })
 }
 
@@ -291,9 +304,31 @@ mod tests {
     }
 
     #[test]
+    fn documents_are_read_as_kubectl_reads_manifests() {
+        let installation = parse("---\n# values\nproxy: {uid: 1e3, gid: 0644, logLevel: y}\n---\n").unwrap();
+        let proxy = &installation.values.proxy;
+        assert_eq!((proxy.uid, proxy.gid, proxy.log_level.as_str()), (1000, 420, "true"));
+        assert_eq!(
+            parse("a: 1\n---\nb: 2\n").unwrap_err(),
+            ConfigError::NoMapping("several documents")
+        );
+        let error = parse("a: 1\nb: {").unwrap_err().to_string();
+        assert!(
+            error.starts_with("values document: ") && error.contains("line"),
+            "{error}"
+        );
+        assert!(matches!(parse("a: 1\na: 2").unwrap_err(), ConfigError::Syntax(_)));
+    }
+
+    #[test]
     fn a_wrong_type_names_its_key() {
         let message = parse("proxy: {uid: [1]}").unwrap_err().to_string();
         assert!(message.contains("proxy.uid"), "{message}");
+        let message = parse("proxy: {additionalEnv: s3cret}").unwrap_err().to_string();
+        assert!(
+            message.contains("proxy.additionalEnv") && !message.contains("s3cret"),
+            "{message}"
+        );
         assert_eq!(parse("- 1").unwrap_err(), ConfigError::NoMapping("a list"));
         assert!(matches!(parse("a: {").unwrap_err(), ConfigError::Syntax(_)));
         assert!(matches!(

@@ -219,12 +219,7 @@ fn missing_namespaces(objects: &[Object], default: &str) -> BTreeSet<String> {
 fn installation(arguments: &Arguments, live: Option<String>, assumptions: &mut Vec<String>) -> Result<Installation> {
     let given = &arguments.assumptions;
     let anchors = given.trust_anchors.as_ref().map(|path| input::text(path)).transpose()?;
-    let mut documents: Vec<String> = given
-        .values
-        .iter()
-        .map(|path| input::text(path))
-        .collect::<Result<_>>()?;
-    let names: Vec<_> = given.values.iter().map(|path| path.display().to_string()).collect();
+    let mut documents = crate::cli::installation::documents(&given.values)?;
     if documents.is_empty() {
         documents.extend(live);
     }
@@ -233,11 +228,7 @@ fn installation(arguments: &Arguments, live: Option<String>, assumptions: &mut V
     }
     let documents: Vec<_> = documents.iter().map(String::as_str).collect();
     let found = Installation::parse(&documents, anchors.as_deref(), &given.linkerd_namespace);
-    let found = found.with_context(|| match names.is_empty() {
-        true => "linkerd-config".to_owned(),
-        false => names.join(", "),
-    })?;
-    Ok(found.with_placeholders())
+    Ok(found.context("linkerd-config")?.with_placeholders())
 }
 
 /// A file of the API server's admission configuration among the manifests wins over the values.

@@ -1,6 +1,5 @@
 use super::*;
-use crate::config::Installation;
-use crate::config::{Consequence, Layers, NamespaceLayer, Quantity};
+use crate::config::{Consequence, Installation, Layers, NamespaceLayer, Quantity};
 use crate::inject::{NETWORK_VALIDATOR, Owner, PROXY};
 use crate::pod::workload::Kind;
 use crate::pod::{list, text};
@@ -130,7 +129,7 @@ const FIELDS: [(&str, &[&str]); 26] = [
         ],
     ),
     ("outrigger/image/name", &[r#""registry.example.com/o""#, r#"" ""#]),
-    ("proxy/additionalEnv", &[r#"[{"name": "E"}]"#, r#"[{}]"#]),
+    ("proxy/additionalEnv", &[r#"[{"name": "E"}]"#, "[{}]"]),
     ("proxy/gid", &["6", "65534", "5000000000"]),
     ("proxy/image/pullPolicy", &[r#""Never""#, r#""never""#]),
     ("proxy/livenessProbe/initialDelaySeconds", &["3", "-3"]),
