@@ -12,6 +12,7 @@ pub mod resources;
 
 mod argv;
 mod certs;
+mod cni_agent;
 mod explain;
 mod input;
 mod installation;
@@ -48,6 +49,8 @@ enum Action {
     Uninject(uninject::Arguments),
     /// Serve the admission webhook
     Webhook(Box<webhook::Arguments>),
+    /// Install the CNI plugin on a node and keep it installed
+    CniAgent(Box<cni_agent::Arguments>),
     /// Explain what will become of the pods of manifests, and why
     Explain(Box<explain::Arguments>),
     /// Ask a policy about pods
@@ -68,6 +71,7 @@ impl Action {
             Self::Uninject(arguments) => uninject::run(&arguments)?,
             Self::Certs(arguments) => certs::run(&arguments)?,
             Self::Webhook(arguments) => webhook::run(*arguments)?,
+            Self::CniAgent(arguments) => cni_agent::run(*arguments)?,
             Self::Version => print(concat!("outrigger ", env!("CARGO_PKG_VERSION"), "\n"))?,
         }
         Ok(Verdict::Yes)

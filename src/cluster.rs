@@ -13,7 +13,7 @@ pub mod owner;
 mod lookup;
 mod watch;
 
-pub use connect::{Access, ConnectError, connect};
+pub use connect::{Access, ConnectError, configure, connect};
 pub use facts::{Facts, Namespace};
 pub use lookup::LookupError;
 pub use owner::Owner;

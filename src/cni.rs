@@ -6,12 +6,17 @@
 //! [`facts`] and [`credentials`]. Source: the CNI specification 1.1.0.
 //!
 //! It never sets a rule for a pod of `kube-system`, for the pods that install it, or in the node's own network
-//! namespace, and it never lets a meshed pod start without its rules. Everything here is pure but for `plugin`.
+//! namespace, and it never lets a meshed pod start without its rules. Everything here is pure but for `plugin` and
+//! `agent`, which installs the plugin on the node and tells it about pods; [`conflist`] and [`entry`] are what it installs.
 
+#[cfg(feature = "webhook")]
+pub mod agent;
 pub mod call;
 pub mod config;
+pub mod conflist;
 pub mod credentials;
 pub mod decision;
+pub mod entry;
 pub mod facts;
 pub mod failure;
 pub mod rules;

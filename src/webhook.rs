@@ -22,8 +22,9 @@ mod router;
 mod server;
 mod shutdown;
 
+pub use admin::Admin;
 pub use options::Options;
-pub use server::{ServeError, Server};
+pub use server::{ServeError, Server, serve_admin};
 pub use shutdown::{Phase, signals};
 
 /// Serves until a signal says to stop.

@@ -41,6 +41,14 @@ pub enum ConnectError {
 
 /// A client of the API server. Nothing is asked of it yet.
 pub async fn connect(access: &Access) -> Result<Client, ConnectError> {
+    Ok(Client::try_from(configure(access).await?)?)
+}
+
+/// What such a client is made with.
+///
+/// # Errors
+/// Where no way to an API server is known.
+pub async fn configure(access: &Access) -> Result<Config, ConnectError> {
     let options = KubeConfigOptions {
         context: access.context.clone(),
         ..KubeConfigOptions::default()
@@ -58,5 +66,5 @@ pub async fn connect(access: &Access) -> Result<Client, ConnectError> {
         config.auth_info.impersonate.clone_from(&access.user);
         config.auth_info.impersonate_groups = Some(access.groups.clone());
     }
-    Ok(Client::try_from(config)?)
+    Ok(config)
 }

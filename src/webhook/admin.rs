@@ -1,26 +1,33 @@
 //! The port for probes and metrics, in plain HTTP: what Linkerd's has, and `/live`.
 
-use super::metrics::Metrics;
-use crate::cluster::Cluster;
 use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What the port tells about.
-#[derive(Clone, Debug)]
-pub(super) struct Admin {
-    pub(super) metrics: Arc<Metrics>,
-    pub(super) cluster: Arc<Cluster>,
-    /// Whether the server is about to stop.
-    pub(super) stopping: Arc<AtomicBool>,
+#[derive(Clone)]
+pub struct Admin {
+    ready: Arc<dyn Fn() -> Result<(), String> + Send + Sync>,
+    metrics: Arc<dyn Fn() -> Result<String, fmt::Error> + Send + Sync>,
 }
 
 impl Admin {
+    /// A port that asks `ready`, whose error says why not, and `metrics` each time.
+    pub fn new(
+        ready: impl Fn() -> Result<(), String> + Send + Sync + 'static,
+        metrics: impl Fn() -> Result<String, fmt::Error> + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            ready: Arc::new(ready),
+            metrics: Arc::new(metrics),
+        }
+    }
+
     /// The router of the port.
     pub(super) fn router(self) -> Router {
         Router::new()
@@ -32,16 +39,21 @@ impl Admin {
     }
 }
 
+impl fmt::Debug for Admin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Admin").finish_non_exhaustive()
+    }
+}
+
 async fn ready(State(admin): State<Admin>) -> Response {
-    if admin.cluster.settled() && !admin.stopping.load(Ordering::Relaxed) {
-        "ok\n".into_response()
-    } else {
-        (StatusCode::INTERNAL_SERVER_ERROR, "not ready\n").into_response()
+    match (admin.ready)() {
+        Ok(()) => "ok\n".into_response(),
+        Err(why) => (StatusCode::INTERNAL_SERVER_ERROR, format!("not ready: {why}\n")).into_response(),
     }
 }
 
 async fn metrics(State(admin): State<Admin>) -> Response {
-    match admin.metrics.encode() {
+    match (admin.metrics)() {
         Ok(text) => {
             let form = "application/openmetrics-text; version=1.0.0; charset=utf-8";
             ([(CONTENT_TYPE, form)], text).into_response()

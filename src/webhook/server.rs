@@ -91,13 +91,9 @@ impl Server {
 
         let timings = options.timings;
         let limits = Limits::within(&timings);
-        let admin = Admin {
-            metrics: Arc::clone(&metrics),
-            cluster: Arc::clone(&cluster),
-            stopping: Arc::clone(&stopping),
-        };
         let (socket, admin_address) = listen(options.admin_listen).await?;
-        let admin = Listener::new(socket, admin.router(), None, limits, Connections::default());
+        let router = admin(&cluster, &metrics, &stopping).router();
+        let admin = Listener::new(socket, router, None, limits, Connections::default());
 
         let app = App {
             setup: Arc::clone(&setup),
@@ -181,6 +177,36 @@ impl fmt::Debug for Server {
             .field("address", &self.address)
             .finish_non_exhaustive()
     }
+}
+
+/// The port for probes and metrics of another server than the webhook's, and where it listens. It serves for as long as
+/// it is polled.
+///
+/// # Errors
+/// Where the address cannot be listened on.
+pub async fn serve_admin(
+    address: SocketAddr,
+    admin: Admin,
+) -> Result<(SocketAddr, impl Future<Output = ()>), ServeError> {
+    let (socket, address) = listen(address).await?;
+    let limits = Limits::within(&Timings::default());
+    let listener = Listener::new(socket, admin.router(), None, limits, Connections::default());
+    Ok((address, async move {
+        listener.serve(future::pending(), future::pending()).await;
+    }))
+}
+
+/// What the webhook's port for probes and metrics tells.
+fn admin(cluster: &Arc<Cluster>, metrics: &Arc<Metrics>, stopping: &Arc<AtomicBool>) -> Admin {
+    let (cluster, metrics, stopping) = (Arc::clone(cluster), Arc::clone(metrics), Arc::clone(stopping));
+    let ready = move || {
+        if stopping.load(Ordering::Relaxed) {
+            return Err("stopping".to_owned());
+        }
+        let unknown = || "the cluster is not known yet".to_owned();
+        cluster.settled().then_some(()).ok_or_else(unknown)
+    };
+    Admin::new(ready, move || metrics.encode())
 }
 
 /// The socket for `address`, and the address that it has: a port of 0 stands for any that is free.

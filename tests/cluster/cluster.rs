@@ -22,7 +22,7 @@ mod process;
 mod registration;
 mod reply;
 mod tls_dir;
-mod webhook;
+pub(crate) mod webhook;
 
 use std::ffi::OsStr;
 use std::fs;
@@ -44,8 +44,9 @@ pub(crate) use reply::{Reply, Verb, call};
 pub(crate) use tls_dir::TlsDir;
 pub(crate) use webhook::{Webhook, WebhookOptions};
 
+pub(crate) use process::Process;
+
 use api_server::ApiServer;
-use process::Process;
 
 /// What a test may choose about its API server.
 #[derive(Clone, Debug, Default)]

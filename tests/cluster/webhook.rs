@@ -210,7 +210,7 @@ impl Files {
 }
 
 /// The status and body of `path` at the plain HTTP server at `address`.
-async fn read(address: SocketAddr, path: &str) -> Result<(u16, String), Box<dyn Error>> {
+pub(crate) async fn read(address: SocketAddr, path: &str) -> Result<(u16, String), Box<dyn Error>> {
     let request = Request::get(path).header(HOST, address.to_string());
     send(TcpStream::connect(address).await?, request.body(Full::default())?).await
 }

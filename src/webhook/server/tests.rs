@@ -133,7 +133,10 @@ async fn a_server_without_an_api_server_is_not_ready() {
     server
         .metric("outrigger_watch_failing{resource=\"namespaces\"} 1")
         .await;
-    assert_eq!(server.admin("/ready").await, (500, "not ready\n".to_owned()));
+    assert_eq!(
+        server.admin("/ready").await,
+        (500, "not ready: the cluster is not known yet\n".to_owned())
+    );
     assert_eq!(server.admin("/live").await.0, 200);
     let mut connection = Connection::http1(server.address).await;
     assert!(

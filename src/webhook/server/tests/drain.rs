@@ -47,7 +47,7 @@ async fn a_request_under_way_finishes() {
     let (mut stream, rest) = half_sent(&server).await;
     server.phase.send_replace(Phase::Draining);
     refused(server.address).await;
-    assert_eq!(server.admin("/ready").await, (500, "not ready\n".to_owned()));
+    assert_eq!(server.admin("/ready").await, (500, "not ready: stopping\n".to_owned()));
     assert_eq!(server.admin("/live").await.0, 200);
 
     stream.write_all(rest.as_bytes()).await.unwrap();
