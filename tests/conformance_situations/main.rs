@@ -24,7 +24,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Situations that are not all right yet, with what they wait for. One that comes right must leave the table.
-const LATER: [(&str, &str); 6] = [
+const LATER: [(&str, &str); 5] = [
     (
         "07-openshift-namespace-range",
         "user IDs from the ranges of OpenShift's security context constraints",
@@ -34,10 +34,6 @@ const LATER: [(&str, &str); 6] = [
         "user IDs from the ranges of OpenShift's security context constraints",
     ),
     ("14-resourcequota-limitrange", "ResourceQuota and LimitRange"),
-    (
-        "19-skip-subnets-dual-stack",
-        "warnings about each subnet that cannot be read",
-    ),
     (
         "22-failure-policy-deadlock",
         "the chart's webhook configuration before a real API server",
