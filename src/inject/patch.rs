@@ -66,11 +66,6 @@ impl Patch {
         self.json.is_empty()
     }
 
-    /// The patch as JSON text; empty, unlike [`Patch::as_json`], where the patch is.
-    pub fn into_json(self) -> Vec<u8> {
-        self.json
-    }
-
     /// The patch as JSON text.
     pub fn as_json(&self) -> &[u8] {
         if self.is_empty() { b"[]" } else { &self.json }

@@ -129,7 +129,7 @@ const FIELDS: [(&str, &[&str]); 26] = [
         ],
     ),
     ("outrigger/image/name", &[r#""registry.example.com/o""#, r#"" ""#]),
-    ("proxy/additionalEnv", &[r#"[{"name": "E"}]"#, "[{}]"]),
+    ("proxy/additionalEnv", &[r#"[{"name": "E"}]"#, r"[{}]"]),
     ("proxy/gid", &["6", "65534", "5000000000"]),
     ("proxy/image/pullPolicy", &[r#""Never""#, r#""never""#]),
     ("proxy/livenessProbe/initialDelaySeconds", &["3", "-3"]),
