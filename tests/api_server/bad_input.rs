@@ -109,7 +109,7 @@ const ANNOTATIONS: [(&str, &str, Fate); 31] = [
     (
         "opaque-ports",
         "1-70000,a\"b",
-        Meshed("opaque-ports: \"a\\\"b\" is not a port"),
+        Meshed("opaque-ports: none of \"1-70000\", \"a\\\"b\" is a port"),
     ),
     (
         "proxy-cpu-ratio-limit",
@@ -147,7 +147,11 @@ const ANNOTATIONS: [(&str, &str, Fate); 31] = [
         "warn,linkerd[name=\"inbound\"]=trace\n\\",
         Meshed(""),
     ),
-    ("proxy-image", "evil\nprivileged: true", Meshed("")),
+    (
+        "proxy-image",
+        "evil\nprivileged: true",
+        Meshed("is not the name of an image"),
+    ),
     (
         "proxy-image",
         " ",
@@ -173,8 +177,12 @@ const ANNOTATIONS: [(&str, &str, Fate); 31] = [
         "[{\"name\": \"A\", \"valueFrom\": {\"fieldRef\": 7}}]",
         Meshed("proxy-additional-env: "),
     ),
-    ("skip-inbound-ports", "80,\"},{,90-80,70000", Meshed("")),
-    ("skip-outbound-ports", "\n", Meshed("")),
+    (
+        "skip-inbound-ports",
+        "80,\"},{,90-80,70000",
+        Meshed("skip-inbound-ports: "),
+    ),
+    ("skip-outbound-ports", "\n", Meshed("is not a port or a range of ports")),
 ];
 
 #[tokio::test]
