@@ -1,5 +1,5 @@
-//! Resident memory of the webhook while it watches a real API server with 1,000 namespaces, at the start and after 10,000
-//! reviews from all of them.
+//! Resident memory of the webhook while it watches a real API server with 1,000 namespaces and 100 nodes, at the start and
+//! after 10,000 reviews from all of them.
 //!
 //! Budget: 20 MB. The webhook runs in every cluster, twice or more, and Linkerd's injector takes several times as much to
 //! watch the same. A process that keeps growing, or that lets its allocator keep what one burst took, shows here. The exit
@@ -51,6 +51,9 @@ const BUDGET: u64 = 20_000_000;
 /// Namespaces of the API server: a large cluster.
 const NAMESPACES: usize = 1000;
 
+/// Its nodes.
+const NODES: usize = 100;
+
 /// Reviews between the two readings.
 const REVIEWS: usize = 10_000;
 
@@ -69,7 +72,7 @@ async fn main() -> ExitCode {
     });
     let webhook = webhook.unwrap();
 
-    println!("resident memory in MB, with {NAMESPACES} namespaces");
+    println!("resident memory in MB, with {NAMESPACES} namespaces and {NODES} nodes");
     println!("{:<22} {:>6} {:>10}", "", "all", "anonymous");
     read(webhook.id(), "at the start");
     ask(&webhook, &files.authority);
@@ -83,15 +86,16 @@ async fn main() -> ExitCode {
     if kept { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Creates the namespaces, each as an application team's.
+/// Creates the namespaces, the nodes, and the CNI plugin on all of them.
 async fn fill(client: &Client) {
-    let create = |index: usize| async move {
-        let path = "/api/v1/namespaces";
-        let reply = call(client, Verb::Create, path, Some(&namespace(index))).await.unwrap();
+    let create = |(path, object): (&'static str, Value)| async move {
+        let reply = call(client, Verb::Create, path, Some(&object)).await.unwrap();
         assert!(reply.accepted(), "{}", reply.body);
     };
-    // As many requests at a time as a client may have under way by default.
-    futures::stream::iter(0..NAMESPACES)
+    let namespaces = (0..NAMESPACES).map(|index| ("/api/v1/namespaces", namespace(index)));
+    let nodes = (0..NODES).map(|index| ("/api/v1/nodes", node(index)));
+    let plugin = [("/apis/apps/v1/namespaces/kube-system/daemonsets", plugin())];
+    futures::stream::iter(namespaces.chain(nodes).chain(plugin))
         .for_each_concurrent(8, create)
         .await;
 }
@@ -100,6 +104,36 @@ fn namespace(index: usize) -> Value {
     let labels = json!({"team": format!("team-{}", index % 50), "pod-security.kubernetes.io/enforce": "baseline"});
     let annotations = json!({"linkerd.io/inject": "enabled"});
     json!({"metadata": {"name": format!("scale-{index}"), "labels": labels, "annotations": annotations}})
+}
+
+/// A node with the labels that a cloud gives it.
+fn node(index: usize) -> Value {
+    let name = format!("node-{index}");
+    let zone = format!("region-1{}", ["a", "b", "c"][index % 3]);
+    let labels = json!({
+        "beta.kubernetes.io/arch": "amd64",
+        "beta.kubernetes.io/instance-type": "standard-8",
+        "beta.kubernetes.io/os": "linux",
+        "failure-domain.beta.kubernetes.io/region": "region-1",
+        "failure-domain.beta.kubernetes.io/zone": zone,
+        "kubernetes.io/arch": "amd64",
+        "kubernetes.io/hostname": name,
+        "kubernetes.io/os": "linux",
+        "node.kubernetes.io/instance-type": "standard-8",
+        "topology.kubernetes.io/region": "region-1",
+        "topology.kubernetes.io/zone": zone,
+    });
+    json!({"metadata": {"name": name, "labels": labels}})
+}
+
+fn plugin() -> Value {
+    let labels = json!({"k8s-app": "linkerd-cni"});
+    let container = json!({"name": "install-cni", "image": "registry.example.com/cni:1"});
+    let spec = json!({"tolerations": [{"operator": "Exists"}], "containers": [container]});
+    json!({
+        "metadata": {"name": "linkerd-cni", "labels": labels},
+        "spec": {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": spec}},
+    })
 }
 
 /// Has a pod of each namespace reviewed, again and again.
