@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -34,7 +35,11 @@ pub(crate) struct Node {
 pub(crate) struct Agent(Process);
 
 /// Applies the manifests.
+///
+/// Tests of one cluster do so one after the other: of two `kubectl apply` that find nothing and create, one fails.
 pub(crate) fn install(cluster: &Cluster) {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     for file in ["namespace.yaml", "rbac.yaml", "daemonset.yaml"] {
         apply(cluster, file);
     }
