@@ -11,7 +11,7 @@ mod duration;
 mod probe;
 mod route;
 
-use super::logging;
+use super::logging::{self, Level};
 use crate::redirect::Family;
 use crate::redirect::apply::redirects_inbound;
 use clap::Parser as _;
@@ -23,7 +23,7 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use tracing::{error, info, warn};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::Targets;
 
 /// Traffic is not redirected; the number is Linkerd's.
 pub const NOT_REDIRECTED: u8 = 95;
@@ -77,9 +77,9 @@ enum Outcome {
 
 /// Proves what `options` ask for.
 pub fn run(options: &Options) -> ExitCode {
-    let filter = EnvFilter::try_new(&options.log_level);
+    let filter = options.log_level.parse::<Targets>();
     let bad_filter = filter.is_err();
-    let filter = filter.unwrap_or_else(|_bad| EnvFilter::new("info"));
+    let filter = filter.unwrap_or_else(|_bad| logging::filter(Level::Info));
     let _logging = logging::start(filter, logging::Format::from(options.log_format.as_str()));
     if bad_filter {
         warn!(

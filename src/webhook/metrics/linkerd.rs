@@ -7,13 +7,12 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt;
-use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Labels of Linkerd's counter of requests.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkerdRequest {
     /// The owner's kind in lower case; empty for kinds that Linkerd does not know.
     pub owner_kind: &'static str,
@@ -23,14 +22,13 @@ pub struct LinkerdRequest {
     pub annotation_at: &'static str,
 }
 
-/// Labels of Linkerd's counter of responses.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct LinkerdResponse {
+/// What the series of one namespace differ in; the counter of requests has no `skipped`.
+#[derive(Debug, PartialEq, Eq)]
+struct Series {
     owner_kind: &'static str,
-    namespace: String,
-    skip: bool,
-    skip_reason: String,
     annotation_at: &'static str,
+    /// Why the object was left alone; empty where it was not.
+    skipped: Option<Box<str>>,
 }
 
 /// What was counted, by namespace.
@@ -40,11 +38,10 @@ pub(super) struct Linkerd {
     namespaces: Mutex<BTreeMap<String, Counts>>,
 }
 
-/// What was counted in one namespace.
+/// What was counted in one namespace: a handful of series, of which a list takes the least memory.
 #[derive(Debug, Default)]
 struct Counts {
-    requests: HashMap<LinkerdRequest, u64>,
-    responses: HashMap<LinkerdResponse, u64>,
+    series: Vec<(Series, u64)>,
     /// Whether the watch has told of the namespace. Until then it may lag; from then on it tells when the namespace goes.
     watched: bool,
 }
@@ -63,17 +60,13 @@ impl Linkerd {
         if !namespaces.contains_key(&request.namespace) {
             self.forget_deleted(&mut namespaces);
         }
-        let counts = namespaces.entry(request.namespace.clone()).or_default();
-        *counts.requests.entry(request.clone()).or_default() += 1;
-        if let Some(reasons) = skipped {
-            let response = LinkerdResponse {
-                owner_kind: request.owner_kind,
-                namespace: request.namespace.clone(),
-                skip: !reasons.is_empty(),
-                skip_reason: reasons.to_owned(),
-                annotation_at: request.annotation_at,
-            };
-            *counts.responses.entry(response).or_default() += 1;
+        let counts = match namespaces.get_mut(&request.namespace) {
+            Some(counts) => counts,
+            None => namespaces.entry(request.namespace.clone()).or_default(),
+        };
+        counts.increment(request, None);
+        if skipped.is_some() {
+            counts.increment(request, skipped);
         }
     }
 
@@ -87,6 +80,26 @@ impl Linkerd {
     }
 }
 
+impl Counts {
+    fn increment(&mut self, request: &LinkerdRequest, skipped: Option<&str>) {
+        let known = self.series.iter_mut().find(|(series, _)| {
+            series.skipped.as_deref() == skipped
+                && (series.owner_kind, series.annotation_at) == (request.owner_kind, request.annotation_at)
+        });
+        if let Some((_, count)) = known {
+            *count += 1;
+            return;
+        }
+        let series = Series {
+            owner_kind: request.owner_kind,
+            annotation_at: request.annotation_at,
+            skipped: skipped.map(Box::from),
+        };
+        self.series.reserve_exact(1);
+        self.series.push((series, 1));
+    }
+}
+
 /// Linkerd's counters as they are collected.
 #[derive(Debug)]
 pub(super) struct Counters(pub(super) Arc<Linkerd>);
@@ -95,23 +108,49 @@ impl Collector for Counters {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let mut namespaces = self.0.namespaces.lock().unwrap_or_else(PoisonError::into_inner);
         self.0.forget_deleted(&mut namespaces);
-        let requests = namespaces.values().flat_map(|counts| &counts.requests);
+        let all = || {
+            namespaces.iter().flat_map(|(name, counts)| {
+                counts
+                    .series
+                    .iter()
+                    .map(move |(series, count)| (&**name, series, *count))
+            })
+        };
+        let requests = all().filter(|(_, series, _)| series.skipped.is_none());
+        let requests = requests.map(|(namespace, series, count)| {
+            let labels = [
+                ("owner_kind", series.owner_kind),
+                ("namespace", namespace),
+                ("annotation_at", series.annotation_at),
+            ];
+            (labels, count)
+        });
         let help = "A counter for number of admission requests to proxy injector";
         write(&mut encoder, ("proxy_inject_admission_requests", help), requests)?;
-        let responses = namespaces.values().flat_map(|counts| &counts.responses);
+        let responses = all().filter_map(|(namespace, series, count)| {
+            let skipped = series.skipped.as_deref()?;
+            let labels = [
+                ("owner_kind", series.owner_kind),
+                ("namespace", namespace),
+                ("skip", if skipped.is_empty() { "false" } else { "true" }),
+                ("skip_reason", skipped),
+                ("annotation_at", series.annotation_at),
+            ];
+            Some((labels, count))
+        });
         let help = "A counter for number of admission responses from proxy injector";
         write(&mut encoder, ("proxy_inject_admission_responses", help), responses)
     }
 }
 
-fn write<'a, L: EncodeLabelSet + 'a>(
+fn write(
     encoder: &mut DescriptorEncoder<'_>,
     (name, help): (&str, &str),
-    series: impl Iterator<Item = (&'a L, &'a u64)>,
+    series: impl Iterator<Item = (impl EncodeLabelSet, u64)>,
 ) -> fmt::Result {
     let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
     for (labels, count) in series {
-        ConstCounter::new(*count).encode(family.encode_family(labels)?)?;
+        ConstCounter::new(count).encode(family.encode_family(&labels)?)?;
     }
     Ok(())
 }
