@@ -33,7 +33,7 @@ mod wording;
 #[cfg(test)]
 mod tests;
 
-pub use admission::{Admission, Admitted, Objection, Phase, Question, Refusal, Review, service_account};
+pub use admission::{Admission, Admitted, Objection, Phase, Question, Refusal, service_account};
 pub use grants::{Grants, Requester};
 pub use policies::{Policies, UnusablePolicy};
 

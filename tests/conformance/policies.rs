@@ -57,6 +57,10 @@ impl Questions {
             let subjects: Vec<_> = SUBJECTS.into_iter().filter(|_| dice.one_in(3)).collect();
             grants.insert(name.to_owned(), json!(subjects));
         }
+        let mut pod = self.pod(dice);
+        if dice.one_in(40) {
+            reset_between_rounds(&mut policies, &mut pod);
+        }
         json!({
             "id": number,
             "namespace": "ns",
@@ -64,7 +68,7 @@ impl Questions {
             "groups": *dice.pick(&[&["system:authenticated"][..], &["system:authenticated"], &["staff"], &[]]),
             "policies": policies,
             "grants": grants,
-            "pod": self.pod(dice),
+            "pod": pod,
         })
     }
 
@@ -116,6 +120,19 @@ impl Questions {
             self.mutator.mutate(&mut pod, dice);
         }
         pod
+    }
+}
+
+/// Has the policies demand what the server resets after the first round.
+fn reset_between_rounds(policies: &mut [Value], pod: &mut Value) {
+    for policy in policies {
+        policy["spec"]["allowedProcMountTypes"] = json!(["Unmasked"]);
+    }
+    for list in ["initContainers", "containers", "ephemeralContainers"] {
+        let containers = pod["spec"].get_mut(list).and_then(Value::as_array_mut);
+        for container in containers.into_iter().flatten() {
+            *at(container, "securityContext/procMount") = json!("Unmasked");
+        }
     }
 }
 

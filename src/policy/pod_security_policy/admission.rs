@@ -8,7 +8,7 @@ use super::contexts::Contexts;
 use super::policies::Policy;
 use super::{Grants, NO_POLICIES, POLICY_ANNOTATION, Policies, Requester, patching};
 use crate::pod::{self, Pod};
-use crate::policy::{Release, Verdict};
+use crate::policy::Release;
 
 /// Who creates pods where.
 #[derive(Clone, Copy, Debug)]
@@ -83,15 +83,6 @@ pub struct Objection {
     pub error: String,
 }
 
-/// The answer to one pod after both rounds.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Review<'a> {
-    /// The policy that takes the pod in the end.
-    pub policy: Option<&'a str>,
-    /// The answer; a denial's message is the API server's, from `PodSecurityPolicy:` on.
-    pub verdict: Verdict,
-}
-
 /// The service account that `pod` runs as, by its present field or the one of old; nothing where both are empty.
 pub fn service_account<'a>(pod: &Pod<'a>) -> Option<&'a str> {
     ["serviceAccountName", "serviceAccount"]
@@ -123,54 +114,40 @@ impl<'q> Question<'q> {
 }
 
 impl Admission<'_> {
-    /// Both rounds on `pod`, a pod after the API's defaulting, which nobody else changes in between.
-    pub fn review<'a>(&'a self, pod: &Pod<'a>) -> Review<'a> {
-        let taken = self
-            .admit(pod)
-            .and_then(|admitted| self.validate_admitted(pod, &admitted));
-        match taken {
-            Ok(policy) => Review {
-                policy: Some(policy),
-                verdict: Verdict::Allowed,
-            },
-            Err(refusal) => Review {
-                policy: None,
-                verdict: Verdict::Denied {
-                    message: refusal.to_string(),
-                },
-            },
-        }
+    /// Both rounds on `pod`, a pod after the API's defaulting that nobody else changes in between: the name of the policy
+    /// that takes it in the end.
+    pub fn review<'a>(&'a self, pod: &Pod<'a>) -> Result<&'a str, Refusal> {
+        let admitted = self.admit(pod)?;
+        self.validate_admitted(pod, &admitted)
     }
 
     /// The first round on `pod`, a pod after the API's defaulting: the first policy by name that takes it unchanged,
     /// else the first that takes it.
     pub fn admit<'a>(&'a self, pod: &Pod<'a>) -> Result<Admitted<'a>, Refusal> {
         let given = Contexts::read(pod);
-        let mut changing = None;
-        let mut objections = Vec::new();
+        let (mut taken, mut objections) = (None, Vec::new());
         for policy in self.policies()? {
             let defaulted = policy.defaulted(&given);
             let errors = policy.check(pod, &defaulted, self.release);
             if !errors.is_empty() {
                 objections.extend(policy.objections(errors));
-            } else if defaulted == given {
-                changing = Some((*policy, defaulted));
-                break;
-            } else {
-                changing.get_or_insert((*policy, defaulted));
+                continue;
             }
+            if defaulted == given {
+                taken = Some((*policy, defaulted));
+                break;
+            }
+            taken.get_or_insert((*policy, defaulted));
         }
-        match changing {
-            Some((policy, defaulted)) => Ok(Admitted {
-                policy,
-                given,
-                defaulted,
-            }),
-            None => Err(Refusal::Refused {
-                phase: Phase::Admit,
-                objections,
-            }),
-        }
+        let (policy, defaulted) = taken.ok_or(Refusal::Refused {
+            phase: Phase::Admit,
+            objections,
+        })?;
+        Ok(Admitted {
+            policy,
+            given,
+            defaulted,
+        })
     }
 
     /// The second round on `pod` as it stands: the policy that its annotation names if it takes the pod unchanged,

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::pod::Pod;
-use crate::policy::{Release, Verdict};
+use crate::policy::Release;
 
 mod any_input;
 mod choice;

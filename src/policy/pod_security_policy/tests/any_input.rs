@@ -152,7 +152,7 @@ proptest! {
         }
         let policies = [changed];
         let applied = ask(&policies, &json, |admission, view| {
-            admission.review(view);
+            admission.review(view).ok();
             admission.validate(view).ok();
             let admitted = admission.admit(view).ok()?;
             let mut pod = json.clone();
