@@ -4,6 +4,8 @@
 //! injection: the same pod gets the same verdict whoever asks. This room is pure.
 
 pub mod pod_security;
+pub mod pod_security_policy;
+mod quoting;
 mod release;
 
 pub use release::{Release, ReleaseError};

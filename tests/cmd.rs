@@ -5,12 +5,28 @@
 )]
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
+use std::path::Path;
 use std::process::Command;
 
 #[test]
 fn transcripts_are_true() {
     trycmd::TestCases::new().case("tests/cmd/*.md");
+}
+
+/// A transcript has no standard input, and takes every backslash for a slash.
+#[test]
+fn the_questions_of_the_policy_transcript_have_these_answers() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cmd/policy.in");
+    let output = Command::new(env!("CARGO_BIN_EXE_outrigger"))
+        .args(["policy", "evaluate", "--json-lines", "--server-version", "1.24"])
+        .stdin(File::open(folder.join("questions.jsonl")).unwrap())
+        .output()
+        .unwrap();
+    let answers = fs::read_to_string(folder.join("answers.jsonl")).unwrap();
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), answers);
+    // The last question cannot be answered.
+    assert_eq!(output.status.code(), Some(2));
 }
 
 #[test]

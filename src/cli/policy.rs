@@ -1,6 +1,8 @@
-//! `outrigger policy evaluate`: what Pod Security says to a pod, without injection and without a cluster.
+//! `outrigger policy evaluate`: what Pod Security or PodSecurityPolicies say to a pod, without injection and without a
+//! cluster.
 //!
-//! With `--json-lines` a question a line in, an answer a line out, for tools; else manifests at one level, for people.
+//! With `--json-lines` a question a line in, an answer a line out, for tools; else manifests at one level of Pod
+//! Security, for people.
 
 use super::input::{self, Folder};
 use super::{Verdict, note, objects, print, printable_line};
@@ -9,6 +11,7 @@ use crate::pod::workload::Kind;
 use crate::policy::Release;
 use crate::policy::pod_security::question::{Defaulting, answer};
 use crate::policy::pod_security::{Level, Policy, Server, Version, default, evaluate};
+use crate::policy::pod_security_policy;
 use anyhow::{Context, Result, ensure};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
@@ -42,10 +45,12 @@ pub(super) struct Arguments {
     /// Release of the API server that judges, 1.N [default: the newest known]
     #[arg(long, value_name = "RELEASE")]
     server_version: Option<Release>,
-    /// Read questions {id, level, version, pod} from standard input, one a line, and answer each on a line
+    /// Read questions from standard input, one a line, and answer each on a line: {id, level, version, pod} about Pod
+    /// Security, {id, namespace, user, groups, policies, grants, pod} about PodSecurityPolicies
     #[arg(long)]
     json_lines: bool,
-    /// With --json-lines, apply the API's defaulting to each pod first; manifests always get it
+    /// With --json-lines, apply the API's defaulting to each pod first; manifests and pods before PodSecurityPolicies
+    /// always get it
     #[arg(long, requires = "json_lines", conflicts_with = "files")]
     default: bool,
 }
@@ -53,7 +58,8 @@ pub(super) struct Arguments {
 /// Judges, and prints.
 pub(super) fn run(action: &Action) -> Result<Verdict> {
     let Action::Evaluate(arguments) = action;
-    let server = arguments.server_version.unwrap_or(Release::NEWEST).into();
+    let release = arguments.server_version.unwrap_or(Release::NEWEST);
+    let server = release.into();
     if !arguments.json_lines {
         return arguments.judge(server);
     }
@@ -63,7 +69,11 @@ pub(super) fn run(action: &Action) -> Result<Verdict> {
         Defaulting::AsGiven
     };
     answer_lines(io::stdin().lock(), io::stdout().lock(), |question| {
-        answer(question, server, defaulting)
+        if pod_security_policy::question::is_asked(&question) {
+            pod_security_policy::question::answer(question, release)
+        } else {
+            answer(question, server, defaulting)
+        }
     })
 }
 

@@ -26,11 +26,11 @@ impl Dice {
         usize::try_from(self.next() % u64::try_from(bound).unwrap()).unwrap()
     }
 
-    fn one_in(&mut self, chances: usize) -> bool {
+    pub(crate) fn one_in(&mut self, chances: usize) -> bool {
         self.below(chances) == 0
     }
 
-    fn pick<'t, T>(&mut self, items: &'t [T]) -> &'t T {
+    pub(crate) fn pick<'t, T>(&mut self, items: &'t [T]) -> &'t T {
         &items[self.below(items.len())]
     }
 }
@@ -167,7 +167,7 @@ fn remove(pod: &mut Value, dice: &mut Dice) {
 }
 
 /// The place `path`, keys joined by `/`, with objects made on the way where there are none.
-fn at<'v>(value: &'v mut Value, path: &str) -> &'v mut Value {
+pub(crate) fn at<'v>(value: &'v mut Value, path: &str) -> &'v mut Value {
     path.split('/').fold(value, |value, key| {
         if !value.is_object() {
             *value = json!({});
