@@ -4,9 +4,13 @@
 //! injection: the same pod gets the same verdict whoever asks. This room is pure.
 
 pub mod pod_security;
+mod quoting;
 mod release;
+pub mod scc;
+mod users;
 
 pub use release::{Release, ReleaseError};
+pub use users::UserIds;
 
 /// One policy's answer on one pod.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,8 +8,8 @@ use std::str::FromStr;
 
 use serde_json::{Map, Value};
 
-use super::wording::go_quoted;
 use super::{Defaults, Level, Policy, PolicyError, Server, Version};
+use crate::policy::quoting::go_quoted;
 
 const PREFIX: &str = "pod-security.kubernetes.io/";
 

@@ -9,8 +9,9 @@ use serde_json::Value;
 
 use super::evaluation::Finding;
 use super::subject::{Offenders, Subject, context};
-use super::wording::{containers, go_quoted, plural, quoted, setters};
+use super::wording::{containers, plural, quoted, setters};
 use crate::pod;
+use crate::policy::quoting::go_quoted;
 
 /// Annotation of the pod's seccomp profile.
 const SECCOMP_OF_POD: &str = "seccomp.security.alpha.kubernetes.io/pod";

@@ -1,0 +1,300 @@
+//! Who may `use` which constraint: the answers of the server's RBAC authorizer, as an index.
+//!
+//! What other authorizers grant is not seen. An aggregated `ClusterRole` counts with the rules that its controller
+//! wrote into it.
+//!
+//! Spec: `rbac.authorization.k8s.io/v1`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use crate::pod;
+
+/// The API group in which the plugin asks for the right.
+const GROUPS: [&str; 1] = ["security.openshift.io"];
+
+/// The resource that it asks about.
+const RESOURCE: &str = "securitycontextconstraints";
+
+/// The group to which the API server lets no authorizer refuse anything.
+const SYSTEM_MASTERS: &str = "system:masters";
+
+/// The namespace of an object that names none.
+const DEFAULT_NAMESPACE: &str = "default";
+
+/// Every grant of a cluster, by whom it is for.
+#[derive(Clone, Debug, Default)]
+pub struct Grants {
+    cluster: Subjects,
+    namespaces: BTreeMap<String, Subjects>,
+}
+
+/// A user, as the API server knows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Requester {
+    /// The user's name.
+    pub user: String,
+    /// Every group that the user is in, `system:authenticated` among them.
+    pub groups: Vec<String>,
+}
+
+/// What one requester may use in one namespace.
+#[derive(Clone, Debug)]
+pub(super) struct Granted<'g>(Vec<&'g Names>);
+
+#[derive(Clone, Debug, Default)]
+struct Subjects {
+    users: BTreeMap<String, Names>,
+    groups: BTreeMap<String, Names>,
+}
+
+/// Names of constraints.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Names {
+    every: bool,
+    listed: BTreeSet<String>,
+}
+
+impl Requester {
+    /// The account `name` of `namespace`, in those groups alone that the plugin asks for it with: what is granted to
+    /// `system:authenticated` reaches a pod through its creator only.
+    pub fn service_account(namespace: &str, name: &str) -> Self {
+        Self {
+            user: user_of_account(namespace, name),
+            groups: vec![
+                "system:serviceaccounts".to_owned(),
+                format!("system:serviceaccounts:{namespace}"),
+            ],
+        }
+    }
+}
+
+fn user_of_account(namespace: &str, name: &str) -> String {
+    format!("system:serviceaccount:{namespace}:{name}")
+}
+
+impl Grants {
+    /// Compiles `Role`s, `ClusterRole`s and their bindings; other objects are passed over.
+    pub fn compile<'o>(objects: impl IntoIterator<Item = &'o Value>) -> Self {
+        let (mut roles, mut bindings) = (BTreeMap::new(), Vec::new());
+        for object in objects.into_iter().filter(|object| is_rbac(object)) {
+            match pod::text(object, "kind") {
+                Some(kind @ ("Role" | "ClusterRole")) => {
+                    let namespace = (kind == "Role").then(|| namespace(object));
+                    roles.insert((namespace, name(object)), Names::of_rules(object));
+                }
+                Some("RoleBinding") => bindings.push((Some(namespace(object)), object)),
+                Some("ClusterRoleBinding") => bindings.push((None, object)),
+                _ => {}
+            }
+        }
+        let mut grants = Self::default();
+        grants.cluster.group_mut(SYSTEM_MASTERS).every = true;
+        for (namespace, binding) in bindings {
+            let role = binding.get("roleRef").unwrap_or(&Value::Null);
+            let scope = match (pod::text(role, "kind"), namespace) {
+                (Some("ClusterRole"), _) => None,
+                (Some("Role"), Some(namespace)) => Some(namespace),
+                // Nothing else can be bound.
+                _ => continue,
+            };
+            let names = roles.get(&(scope, pod::text(role, "name").unwrap_or_default()));
+            if let Some(names) = names.filter(|names| **names != Names::default()) {
+                grants.grant(namespace, binding, names);
+            }
+        }
+        grants
+    }
+
+    fn grant(&mut self, namespace: Option<&str>, binding: &Value, names: &Names) {
+        let subjects = match namespace {
+            None => &mut self.cluster,
+            Some(namespace) => self.namespaces.entry(namespace.to_owned()).or_default(),
+        };
+        for subject in pod::list(binding, "subjects") {
+            let subject_name = pod::text(subject, "name").unwrap_or_default();
+            match pod::text(subject, "kind") {
+                Some("User") => subjects.user_mut(subject_name.to_owned()).add(names),
+                Some("Group") => subjects.group_mut(subject_name).add(names),
+                Some("ServiceAccount") => {
+                    let own = pod::text(subject, "namespace").filter(|namespace| !namespace.is_empty());
+                    if let Some(namespace) = own.or(namespace) {
+                        subjects.user_mut(user_of_account(namespace, subject_name)).add(names);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// What `who` may use in `namespace`.
+    pub(super) fn of(&self, who: &Requester, namespace: &str) -> Granted<'_> {
+        let scopes = [Some(&self.cluster), self.namespaces.get(namespace)];
+        let granted = scopes.into_iter().flatten().flat_map(|subjects| {
+            let groups = who.groups.iter().filter_map(|group| subjects.groups.get(group));
+            subjects.users.get(&who.user).into_iter().chain(groups)
+        });
+        Granted(granted.collect())
+    }
+}
+
+impl Granted<'_> {
+    pub(super) fn includes(&self, constraint: &str) -> bool {
+        self.0
+            .iter()
+            .any(|names| names.every || names.listed.contains(constraint))
+    }
+}
+
+impl Subjects {
+    fn user_mut(&mut self, name: String) -> &mut Names {
+        self.users.entry(name).or_default()
+    }
+
+    fn group_mut(&mut self, name: &str) -> &mut Names {
+        self.groups.entry(name.to_owned()).or_default()
+    }
+}
+
+impl Names {
+    /// The constraints that the rules of a role let one use.
+    fn of_rules(role: &Value) -> Self {
+        let mut names = Self::default();
+        for rule in pod::list(role, "rules").filter(|rule| is_about_constraints(rule)) {
+            let mut listed = texts(rule, "resourceNames").peekable();
+            // A rule that names nothing is about everything.
+            names.every |= listed.peek().is_none();
+            names.listed.extend(listed.map(str::to_owned));
+        }
+        names
+    }
+
+    fn add(&mut self, names: &Self) {
+        self.every |= names.every;
+        self.listed.extend(names.listed.iter().cloned());
+    }
+}
+
+fn is_about_constraints(rule: &Value) -> bool {
+    let has = |key, wanted: &[&str]| texts(rule, key).any(|item| item == "*" || wanted.contains(&item));
+    has("verbs", &["use"]) && has("resources", &[RESOURCE]) && has("apiGroups", &GROUPS)
+}
+
+fn is_rbac(object: &Value) -> bool {
+    pod::text(object, "apiVersion").is_some_and(|version| version.starts_with("rbac.authorization.k8s.io/"))
+}
+
+fn name(object: &Value) -> &str {
+    let metadata = object.get("metadata");
+    metadata
+        .and_then(|metadata| pod::text(metadata, "name"))
+        .unwrap_or_default()
+}
+
+fn namespace(object: &Value) -> &str {
+    let metadata = object.get("metadata");
+    metadata
+        .and_then(|metadata| pod::text(metadata, "namespace"))
+        .filter(|namespace| !namespace.is_empty())
+        .unwrap_or(DEFAULT_NAMESPACE)
+}
+
+fn texts<'v>(object: &'v Value, key: &str) -> impl Iterator<Item = &'v str> {
+    pod::list(object, key).filter_map(Value::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn role(kind: &str, name: &str, rules: &Value) -> Value {
+        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": {"name": name, "namespace": "shop"}, "rules": rules})
+    }
+
+    fn binding(kind: &str, role: (&str, &str), subjects: &Value) -> Value {
+        let (role, name) = role;
+        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": {"name": "b", "namespace": "shop"}, "roleRef": {"kind": role, "name": name}, "subjects": subjects})
+    }
+
+    fn rule(groups: &[&str], verbs: &[&str], names: &[&str]) -> Value {
+        json!([{"apiGroups": groups, "resources": [RESOURCE], "verbs": verbs, "resourceNames": names}])
+    }
+
+    fn allows(objects: &[Value], who: &Requester, namespace: &str, name: &str) -> bool {
+        Grants::compile(objects).of(who, namespace).includes(name)
+    }
+
+    #[test]
+    fn a_role_binding_holds_in_its_namespace() {
+        let objects = [
+            role("ClusterRole", "use-nonroot", &rule(&GROUPS, &["use"], &["nonroot-v2"])),
+            binding(
+                "RoleBinding",
+                ("ClusterRole", "use-nonroot"),
+                &json!([{"kind": "ServiceAccount", "name": "web", "namespace": "shop"}]),
+            ),
+        ];
+        let web = Requester::service_account("shop", "web");
+        assert!(allows(&objects, &web, "shop", "nonroot-v2"));
+        assert!(!allows(&objects, &web, "other", "nonroot-v2"));
+        assert!(!allows(&objects, &web, "shop", "anyuid"));
+        assert!(!allows(
+            &objects,
+            &Requester::service_account("other", "web"),
+            "shop",
+            "nonroot-v2"
+        ));
+    }
+
+    #[test]
+    fn a_role_is_not_a_cluster_role_of_the_same_name() {
+        let objects = [
+            role("Role", "r", &rule(&["*"], &["*"], &[])),
+            binding("RoleBinding", ("Role", "r"), &json!([{"kind": "Group", "name": "g"}])),
+            binding(
+                "ClusterRoleBinding",
+                ("ClusterRole", "r"),
+                &json!([{"kind": "Group", "name": "g"}]),
+            ),
+        ];
+        let member = Requester {
+            user: "u".to_owned(),
+            groups: vec!["g".to_owned()],
+        };
+        assert!(allows(&objects, &member, "shop", "any"));
+        assert!(!allows(&objects, &member, "other", "any"));
+    }
+
+    #[test]
+    fn other_groups_verbs_and_junk_grant_nothing() {
+        let group = json!([{"kind": "Group", "name": "g"}]);
+        let member = Requester {
+            user: "u".to_owned(),
+            groups: vec!["g".to_owned()],
+        };
+        for rules in [
+            rule(&["policy"], &["use"], &[]),
+            rule(&GROUPS, &["get"], &[]),
+            json!("x"),
+            json!([null]),
+        ] {
+            let objects = [
+                role("ClusterRole", "r", &rules),
+                binding("ClusterRoleBinding", ("ClusterRole", "r"), &group),
+                json!(7),
+            ];
+            assert!(!allows(&objects, &member, "shop", "any"), "{rules}");
+        }
+    }
+
+    #[test]
+    fn superusers_need_no_grant() {
+        let root = Requester {
+            user: "root".to_owned(),
+            groups: vec![SYSTEM_MASTERS.to_owned()],
+        };
+        assert!(allows(&[], &root, "shop", "privileged"));
+    }
+}
