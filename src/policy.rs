@@ -3,6 +3,8 @@
 //! One module a policy. Each knows the rules of its policy exactly, for every release that may be met, and nothing of
 //! injection: the same pod gets the same verdict whoever asks. This room is pure.
 
+mod aggregate;
+pub mod limits;
 pub mod pod_security;
 mod quoting;
 mod release;

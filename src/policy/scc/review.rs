@@ -8,9 +8,10 @@ use super::judge::judge;
 use super::namespace::Allotment;
 use super::provider::Provider;
 use super::setting::{Setting, Settings};
-use super::wording::{forbidden, join};
+use super::wording::forbidden;
 use super::{REQUIRED, Release, SUBJECT, TAKEN_BY};
 use crate::pod::{self, Pod};
+use crate::policy::aggregate::join;
 use crate::policy::quoting::go_quoted;
 use crate::policy::{UserIds, Verdict};
 

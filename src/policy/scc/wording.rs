@@ -3,6 +3,7 @@
 use std::fmt::Display;
 
 use super::Release;
+use crate::policy::quoting::go_quoted;
 
 /// `path: Invalid value: value: detail`
 pub(super) fn invalid(path: impl Display, value: impl Display, detail: impl Display) -> String {
@@ -46,7 +47,7 @@ impl Printer {
     /// A list of capabilities; nothing where the field is absent.
     pub(super) fn capabilities(self, names: Option<&[&str]>) -> String {
         let items = |separator| {
-            let items: Vec<_> = names.unwrap_or_default().iter().map(|it| format!("{it:?}")).collect();
+            let items: Vec<_> = names.unwrap_or_default().iter().map(|it| go_quoted(it)).collect();
             items.join(separator)
         };
         match (self.json, names) {
@@ -65,19 +66,5 @@ impl Printer {
             (None, true) => "null",
             (None, false) => "\"null\"",
         }
-    }
-}
-
-/// `errors` once each, as the server joins them: in brackets where there is more than one.
-pub(super) fn join(errors: Vec<String>) -> String {
-    let mut distinct: Vec<String> = Vec::with_capacity(errors.len());
-    for error in errors {
-        if !distinct.contains(&error) {
-            distinct.push(error);
-        }
-    }
-    match distinct.as_slice() {
-        [one] => one.clone(),
-        many => format!("[{}]", many.join(", ")),
     }
 }
