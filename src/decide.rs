@@ -11,6 +11,7 @@ pub mod asked;
 pub mod coverage;
 pub mod eligibility;
 pub mod placement;
+pub mod users;
 
 mod caution;
 mod choice;

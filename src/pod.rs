@@ -8,8 +8,11 @@
 //! lenient decoder, and the API server refuses it in its own words.
 
 pub mod manifest;
+mod quantity;
 pub mod structure;
 pub mod workload;
+
+pub use quantity::{Quantity, Scale};
 
 use serde_json::{Map, Value};
 

@@ -3,12 +3,19 @@
 //! One module a policy. Each knows the rules of its policy exactly, for every release that may be met, and nothing of
 //! injection: the same pod gets the same verdict whoever asks. This room is pure.
 
+mod aggregate;
+mod grants;
+pub mod limits;
 pub mod pod_security;
 pub mod pod_security_policy;
 mod quoting;
 mod release;
+pub mod scc;
+mod users;
 
+pub use grants::{Grants, Requester, Usable};
 pub use release::{Release, ReleaseError};
+pub use users::UserIds;
 
 /// One policy's answer on one pod.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,8 +3,8 @@
 //! Source: Linkerd's injector, whose keys, grammars and inheritance these are.
 
 use super::grammar;
-use super::quantity::Quantity;
 use super::values::Values;
+use crate::pod::Quantity;
 
 /// An annotation and what its value does.
 #[derive(Debug)]

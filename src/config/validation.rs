@@ -5,7 +5,8 @@
 
 use super::problem::{Consequence, Problem, quote};
 use super::values::{Bounds, Image, Values};
-use super::{Config, Installation, Quantity};
+use super::{Config, Installation};
+use crate::pod::Quantity;
 
 /// Largest user or group that the API server takes, 2^31 - 1.
 pub(super) const LARGEST_ID: i64 = 2_147_483_647;

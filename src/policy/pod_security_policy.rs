@@ -16,7 +16,6 @@ mod capabilities;
 mod contexts;
 mod defaulting;
 mod digest;
-mod grants;
 mod identity;
 mod object;
 mod patching;
@@ -34,7 +33,6 @@ mod wording;
 mod tests;
 
 pub use admission::{Admission, Admitted, Objection, Phase, Question, Refusal, service_account};
-pub use grants::{Grants, Requester};
 pub use policies::{Policies, UnusablePolicy};
 
 /// The annotation that names the policy which took a pod.

@@ -1,6 +1,6 @@
 //! What two answers are compared by: everything but the differences that were decided on.
 
-use outrigger::config::Quantity;
+use outrigger::pod::Quantity;
 use serde_json::{Map, Value, json};
 
 /// Where the API server mounts an account's token.

@@ -1,8 +1,8 @@
 use super::*;
-use crate::config::{Consequence, Installation, Layers, NamespaceLayer, Quantity};
+use crate::config::{Consequence, Installation, Layers, NamespaceLayer};
 use crate::inject::{NETWORK_VALIDATOR, Owner, PROXY};
 use crate::pod::workload::Kind;
-use crate::pod::{list, text};
+use crate::pod::{Quantity, list, text};
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 use serde_json::json;

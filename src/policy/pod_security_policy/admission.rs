@@ -6,9 +6,10 @@ use serde_json::Value;
 
 use super::contexts::Contexts;
 use super::policies::Policy;
-use super::{Grants, NO_POLICIES, POLICY_ANNOTATION, Policies, Requester, patching};
+use super::{NO_POLICIES, POLICY_ANNOTATION, Policies, patching};
 use crate::pod::{self, Pod};
 use crate::policy::Release;
+use crate::policy::grants::{Grants, Requester};
 
 /// Who creates pods where.
 #[derive(Clone, Copy, Debug)]

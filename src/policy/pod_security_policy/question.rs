@@ -8,10 +8,11 @@ use serde_json::{Map, Value, json};
 
 use super::digest::digest;
 use super::object::{items, or_empty};
-use super::{Admitted, Grants, NO_POLICIES, Policies, Question, Refusal, Requester, service_account};
+use super::{Admitted, NO_POLICIES, Policies, Question, Refusal, service_account};
 use crate::pod::Pod;
 use crate::policy::Release;
 use crate::policy::pod_security::default;
+use crate::policy::{Grants, Requester};
 
 /// A question, but for its id.
 #[derive(Debug, Default, Deserialize)]

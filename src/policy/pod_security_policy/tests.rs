@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::pod::Pod;
 use crate::policy::Release;
+use crate::policy::{Grants, Requester, Usable};
 
 mod any_input;
 mod choice;
@@ -60,7 +61,7 @@ fn pod(changes: &[(&str, Value)]) -> Value {
 /// Asks as somebody who may use every policy that there is.
 fn ask<T>(policies: &[Value], pod: &Value, question: impl FnOnce(&Admission<'_>, &Pod<'_>) -> T) -> T {
     let policies = Policies::compile(policies);
-    let grants = Grants::compile([]);
+    let grants = Grants::compile([], Usable::PodSecurityPolicies);
     let requester = Requester {
         user: "admin".to_owned(),
         groups: vec!["system:masters".to_owned()],

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::policy::{Grants, Requester, Usable};
 
 /// Any value for a field: of the right type, of a wrong one, too large.
 fn value() -> impl Strategy<Value = Value> {
@@ -171,7 +172,7 @@ proptest! {
 
     #[test]
     fn grants_are_read_from_anything(objects in prop::collection::vec(value(), 0..3), namespace in ".{0,3}") {
-        let granted = Grants::compile(&objects);
+        let granted = Grants::compile(&objects, Usable::PodSecurityPolicies);
         prop_assert!(!granted.of(&Requester::default(), &namespace).includes("p"));
     }
 }

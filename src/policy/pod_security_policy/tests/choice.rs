@@ -1,6 +1,7 @@
 //! Which policy takes a pod, and what is said where none does.
 
 use super::*;
+use crate::policy::{Grants, Requester, Usable};
 
 fn chosen(policies: &[Value], pod: &Value) -> String {
     ask(policies, pod, |admission, pod| {
@@ -27,7 +28,7 @@ fn nothing_is_said_by_policies_that_may_not_be_used() {
     let question = Question {
         release: Release(24),
         policies: &policies,
-        grants: &Grants::compile([]),
+        grants: &Grants::compile([], Usable::PodSecurityPolicies),
         namespace: "shop",
         requester: &Requester::default(),
         service_account: Some("web"),

@@ -1,6 +1,7 @@
 //! Each rule but those about volumes, and each default.
 
 use super::*;
+use crate::policy::{Grants, Requester};
 
 #[test]
 fn numbers() {

@@ -1,6 +1,7 @@
 //! Grants: roles and bindings as a server's authorizer reads them.
 
 use super::*;
+use crate::policy::{Grants, Requester, Usable};
 
 const RBAC: &str = "rbac.authorization.k8s.io/v1";
 
@@ -24,7 +25,9 @@ fn may(objects: &[Value], user: &str, groups: &[&str], namespace: &str) -> bool 
         user: user.to_owned(),
         groups: groups.iter().map(|&group| group.to_owned()).collect(),
     };
-    Grants::compile(objects).of(&requester, namespace).includes("p")
+    Grants::compile(objects, Usable::PodSecurityPolicies)
+        .of(&requester, namespace)
+        .includes("p")
 }
 
 #[test]

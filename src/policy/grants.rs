@@ -1,4 +1,4 @@
-//! Who may `use` which policy: the answers of the server's RBAC authorizer, as an index.
+//! Who may `use` which PodSecurityPolicy or SecurityContextConstraints: the answers of the server's RBAC authorizer, as an index.
 //!
 //! What other authorizers grant is not seen. An aggregated `ClusterRole` counts with the rules that its controller
 //! wrote into it.
@@ -11,14 +11,20 @@ use serde_json::Value;
 
 use crate::pod;
 
-/// The API groups in which the plugin asks for the right, either of which will do.
-const GROUPS: [&str; 2] = ["policy", "extensions"];
-
 /// The group to which the API server lets no authorizer refuse anything.
 const SYSTEM_MASTERS: &str = "system:masters";
 
 /// The namespace of an object that names none.
 const DEFAULT_NAMESPACE: &str = "default";
+
+/// What is used by a grant of the verb `use`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Usable {
+    /// `podsecuritypolicies`
+    PodSecurityPolicies,
+    /// `securitycontextconstraints` of OpenShift
+    SecurityContextConstraints,
+}
 
 /// Every grant of a cluster, by whom it is for.
 #[derive(Clone, Debug, Default)]
@@ -38,7 +44,7 @@ pub struct Requester {
 
 /// What one requester may use in one namespace.
 #[derive(Clone, Debug)]
-pub(super) struct Granted<'g>(Vec<&'g Names>);
+pub(in crate::policy) struct Granted<'g>(Vec<&'g Names>);
 
 #[derive(Clone, Debug, Default)]
 struct Subjects {
@@ -71,15 +77,37 @@ fn user_of_account(namespace: &str, name: &str) -> String {
     format!("system:serviceaccount:{namespace}:{name}")
 }
 
+impl Usable {
+    /// The API groups in which the server asks for the right, any of which will do.
+    fn groups(self) -> &'static [&'static str] {
+        match self {
+            Self::PodSecurityPolicies => &["policy", "extensions"],
+            Self::SecurityContextConstraints => &["security.openshift.io"],
+        }
+    }
+
+    fn resource(self) -> &'static str {
+        match self {
+            Self::PodSecurityPolicies => "podsecuritypolicies",
+            Self::SecurityContextConstraints => "securitycontextconstraints",
+        }
+    }
+
+    fn is_in(self, rule: &Value) -> bool {
+        let has = |key, wanted: &[&str]| texts(rule, key).any(|item| item == "*" || wanted.contains(&item));
+        has("verbs", &["use"]) && has("resources", &[self.resource()]) && has("apiGroups", self.groups())
+    }
+}
+
 impl Grants {
     /// Compiles `Role`s, `ClusterRole`s and their bindings; other objects are passed over.
-    pub fn compile<'o>(objects: impl IntoIterator<Item = &'o Value>) -> Self {
+    pub fn compile<'o>(objects: impl IntoIterator<Item = &'o Value>, usable: Usable) -> Self {
         let (mut roles, mut bindings) = (BTreeMap::new(), Vec::new());
         for object in objects.into_iter().filter(|object| is_rbac(object)) {
             match pod::text(object, "kind") {
                 Some(kind @ ("Role" | "ClusterRole")) => {
                     let namespace = (kind == "Role").then(|| namespace(object));
-                    roles.insert((namespace, name(object)), Names::of_rules(object));
+                    roles.insert((namespace, name(object)), Names::of_rules(object, usable));
                 }
                 Some("RoleBinding") => bindings.push((Some(namespace(object)), object)),
                 Some("ClusterRoleBinding") => bindings.push((None, object)),
@@ -87,7 +115,7 @@ impl Grants {
             }
         }
         let mut grants = Self::default();
-        grants.cluster.group(SYSTEM_MASTERS).every = true;
+        grants.cluster.group_mut(SYSTEM_MASTERS).every = true;
         for (namespace, binding) in bindings {
             let role = binding.get("roleRef").unwrap_or(&Value::Null);
             let scope = match (pod::text(role, "kind"), namespace) {
@@ -105,12 +133,12 @@ impl Grants {
     }
 
     /// Grants by policy, each to a list of users or groups by name, in every namespace: the short form of questions.
-    pub(super) fn listed<'g>(grants: impl IntoIterator<Item = (&'g str, &'g str)>) -> Self {
+    pub(in crate::policy) fn listed<'g>(grants: impl IntoIterator<Item = (&'g str, &'g str)>) -> Self {
         let mut compiled = Self::default();
         for (policy, subject) in grants {
             let subjects = &mut compiled.cluster;
-            subjects.user(subject.to_owned()).listed.insert(policy.to_owned());
-            subjects.group(subject).listed.insert(policy.to_owned());
+            subjects.user_mut(subject.to_owned()).listed.insert(policy.to_owned());
+            subjects.group_mut(subject).listed.insert(policy.to_owned());
         }
         compiled
     }
@@ -123,12 +151,12 @@ impl Grants {
         for subject in pod::list(binding, "subjects") {
             let subject_name = pod::text(subject, "name").unwrap_or_default();
             match pod::text(subject, "kind") {
-                Some("User") => subjects.user(subject_name.to_owned()).add(names),
-                Some("Group") => subjects.group(subject_name).add(names),
+                Some("User") => subjects.user_mut(subject_name.to_owned()).add(names),
+                Some("Group") => subjects.group_mut(subject_name).add(names),
                 Some("ServiceAccount") => {
                     let own = pod::text(subject, "namespace").filter(|namespace| !namespace.is_empty());
                     if let Some(namespace) = own.or(namespace) {
-                        subjects.user(user_of_account(namespace, subject_name)).add(names);
+                        subjects.user_mut(user_of_account(namespace, subject_name)).add(names);
                     }
                 }
                 _ => {}
@@ -137,7 +165,7 @@ impl Grants {
     }
 
     /// What `who` may use in `namespace`.
-    pub(super) fn of(&self, who: &Requester, namespace: &str) -> Granted<'_> {
+    pub(in crate::policy) fn of(&self, who: &Requester, namespace: &str) -> Granted<'_> {
         let scopes = [Some(&self.cluster), self.namespaces.get(namespace)];
         let granted = scopes.into_iter().flatten().flat_map(|subjects| {
             let groups = who.groups.iter().filter_map(|group| subjects.groups.get(group));
@@ -148,26 +176,26 @@ impl Grants {
 }
 
 impl Granted<'_> {
-    pub(super) fn includes(&self, policy: &str) -> bool {
+    pub(in crate::policy) fn includes(&self, policy: &str) -> bool {
         self.0.iter().any(|names| names.every || names.listed.contains(policy))
     }
 }
 
 impl Subjects {
-    fn user(&mut self, name: String) -> &mut Names {
+    fn user_mut(&mut self, name: String) -> &mut Names {
         self.users.entry(name).or_default()
     }
 
-    fn group(&mut self, name: &str) -> &mut Names {
+    fn group_mut(&mut self, name: &str) -> &mut Names {
         self.groups.entry(name.to_owned()).or_default()
     }
 }
 
 impl Names {
     /// The policies that the rules of a role let one use.
-    fn of_rules(role: &Value) -> Self {
+    fn of_rules(role: &Value, usable: Usable) -> Self {
         let mut names = Self::default();
-        for rule in pod::list(role, "rules").filter(|rule| is_about_policies(rule)) {
+        for rule in pod::list(role, "rules").filter(|rule| usable.is_in(rule)) {
             let mut listed = texts(rule, "resourceNames").peekable();
             // A rule that names nothing is about everything.
             names.every |= listed.peek().is_none();
@@ -180,11 +208,6 @@ impl Names {
         self.every |= names.every;
         self.listed.extend(names.listed.iter().cloned());
     }
-}
-
-fn is_about_policies(rule: &Value) -> bool {
-    let has = |key, wanted: &[&str]| texts(rule, key).any(|item| item == "*" || wanted.contains(&item));
-    has("verbs", &["use"]) && has("resources", &["podsecuritypolicies"]) && has("apiGroups", &GROUPS)
 }
 
 fn is_rbac(object: &Value) -> bool {
@@ -208,4 +231,105 @@ fn namespace(object: &Value) -> &str {
 
 fn texts<'v>(object: &'v Value, key: &str) -> impl Iterator<Item = &'v str> {
     pod::list(object, key).filter_map(Value::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    const USABLE: Usable = Usable::SecurityContextConstraints;
+
+    fn role(kind: &str, name: &str, rules: &Value) -> Value {
+        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": {"name": name, "namespace": "shop"}, "rules": rules})
+    }
+
+    fn binding(kind: &str, role: (&str, &str), subjects: &Value) -> Value {
+        let (role, name) = role;
+        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": {"name": "b", "namespace": "shop"}, "roleRef": {"kind": role, "name": name}, "subjects": subjects})
+    }
+
+    fn rule(groups: &[&str], verbs: &[&str], names: &[&str]) -> Value {
+        json!([{"apiGroups": groups, "resources": [USABLE.resource()], "verbs": verbs, "resourceNames": names}])
+    }
+
+    fn allows(objects: &[Value], who: &Requester, namespace: &str, name: &str) -> bool {
+        Grants::compile(objects, USABLE).of(who, namespace).includes(name)
+    }
+
+    #[test]
+    fn a_role_binding_holds_in_its_namespace() {
+        let objects = [
+            role(
+                "ClusterRole",
+                "use-nonroot",
+                &rule(USABLE.groups(), &["use"], &["nonroot-v2"]),
+            ),
+            binding(
+                "RoleBinding",
+                ("ClusterRole", "use-nonroot"),
+                &json!([{"kind": "ServiceAccount", "name": "web", "namespace": "shop"}]),
+            ),
+        ];
+        let web = Requester::service_account("shop", "web");
+        assert!(allows(&objects, &web, "shop", "nonroot-v2"));
+        assert!(!allows(&objects, &web, "other", "nonroot-v2"));
+        assert!(!allows(&objects, &web, "shop", "anyuid"));
+        assert!(!allows(
+            &objects,
+            &Requester::service_account("other", "web"),
+            "shop",
+            "nonroot-v2"
+        ));
+    }
+
+    #[test]
+    fn a_role_is_not_a_cluster_role_of_the_same_name() {
+        let objects = [
+            role("Role", "r", &rule(&["*"], &["*"], &[])),
+            binding("RoleBinding", ("Role", "r"), &json!([{"kind": "Group", "name": "g"}])),
+            binding(
+                "ClusterRoleBinding",
+                ("ClusterRole", "r"),
+                &json!([{"kind": "Group", "name": "g"}]),
+            ),
+        ];
+        let member = Requester {
+            user: "u".to_owned(),
+            groups: vec!["g".to_owned()],
+        };
+        assert!(allows(&objects, &member, "shop", "any"));
+        assert!(!allows(&objects, &member, "other", "any"));
+    }
+
+    #[test]
+    fn other_groups_verbs_and_junk_grant_nothing() {
+        let group = json!([{"kind": "Group", "name": "g"}]);
+        let member = Requester {
+            user: "u".to_owned(),
+            groups: vec!["g".to_owned()],
+        };
+        for rules in [
+            rule(&["policy"], &["use"], &[]),
+            rule(USABLE.groups(), &["get"], &[]),
+            json!("x"),
+            json!([null]),
+        ] {
+            let objects = [
+                role("ClusterRole", "r", &rules),
+                binding("ClusterRoleBinding", ("ClusterRole", "r"), &group),
+                json!(7),
+            ];
+            assert!(!allows(&objects, &member, "shop", "any"), "{rules}");
+        }
+    }
+
+    #[test]
+    fn superusers_need_no_grant() {
+        let root = Requester {
+            user: "root".to_owned(),
+            groups: vec![SYSTEM_MASTERS.to_owned()],
+        };
+        assert!(allows(&[], &root, "shop", "privileged"));
+    }
 }
