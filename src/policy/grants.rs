@@ -1,4 +1,4 @@
-//! Who may `use` which PodSecurityPolicy or SecurityContextConstraints: the answers of the server's RBAC authorizer, as an index.
+//! Who may `use` which PodSecurityPolicy or `SecurityContextConstraints`: the answers of the server's RBAC authorizer, as an index.
 //!
 //! What other authorizers grant is not seen. An aggregated `ClusterRole` counts with the rules that its controller
 //! wrote into it.
