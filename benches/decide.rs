@@ -7,7 +7,7 @@
 
 use divan::Bencher;
 use outrigger::config::Installation;
-use outrigger::decide::{Coverage, Facts, Inputs, Namespace, decide};
+use outrigger::decide::{Coverage, Facts, Inputs, Namespace, Trace, decide};
 use outrigger::inject::{Owner, Prepared};
 use outrigger::pod::workload::Kind;
 use outrigger::policy::Release;
@@ -49,7 +49,7 @@ fn decide_and_write(bencher: Bencher<'_, '_>, containers: usize) {
     };
     let configuration = Configuration::default();
     bencher.bench_local(|| {
-        let decision = decide(&Inputs {
+        let inputs = Inputs {
             pod: &pod,
             namespace: Namespace {
                 name: "shop",
@@ -66,7 +66,7 @@ fn decide_and_write(bencher: Bencher<'_, '_>, containers: usize) {
                 foreign_plugin: false,
                 stale: false,
             },
-        });
-        decision.patch
+        };
+        decide(&inputs, Trace::off()).patch
     });
 }

@@ -1,10 +1,11 @@
 //! Asking every policy about every candidate, and taking the best that is admitted.
 
+use super::outcome::Draft;
 use super::ranking::{self, Candidate};
-use super::{Caution, Coverage, Decision, DenyReason, InjectReason, Inputs, Opinion, Outcome, Refusal, SkipReason};
+use super::{Caution, Coverage, Decision, DenyReason, InjectReason, Inputs, Opinion, Refusal, SkipReason, Trace};
 use crate::config::Config;
 use crate::config::values::OnRefused;
-use crate::inject::{self, Metadata, Prepared, Redirection, Shape, ShapeError, opaque_ports};
+use crate::inject::{self, Made, Metadata, Redirection, Shape, ShapeError, opaque_ports};
 use crate::pod::workload::Kind;
 use crate::pod::{Pod, container_name};
 use crate::policy::Verdict;
@@ -14,9 +15,10 @@ use crate::policy::pod_security::{Admission, Exemption, Question, Review};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Choice<'a> {
     pub(super) inputs: &'a Inputs<'a>,
-    pub(super) installation: &'a Prepared,
-    pub(super) config: &'a Config,
+    pub(super) made: &'a Made,
     pub(super) pod: &'a Pod<'a>,
+    /// The redirection that `linkerd.io/setup-iptables` asks for.
+    pub(super) asked: Option<Redirection>,
 }
 
 /// Pod Security as it stands for the pod, and its verdict on the pod as it came.
@@ -33,8 +35,42 @@ struct Judged<'a> {
     without_debug: bool,
 }
 
-/// Pod Security, as it stands for the pod.
-fn admission<'a>(inputs: &Inputs<'a>) -> Admission<'a> {
+/// What came of the candidates that were not taken at once.
+#[derive(Default)]
+struct Attempts<'a> {
+    /// Redirections, each with what stands against it.
+    obstacles: Vec<String>,
+    /// The best of those that may be taken for want of a better one.
+    second_best: Option<Judged<'a>>,
+    /// The first name that the pod has and injection needs.
+    taken: Option<ShapeError>,
+}
+
+impl<'a> Attempts<'a> {
+    /// Keeps a candidate that is not admitted, for want of a better one.
+    fn put_by(&mut self, judged: Judged<'a>, standing: &Standing<'_>) {
+        let denied = matches!(judged.opinion.verdict, Verdict::Denied { .. });
+        // What refuses the pod as it came is for the API server to say.
+        if !denied || standing.before != Verdict::Allowed {
+            self.second_best.get_or_insert(judged);
+        }
+    }
+
+    /// The candidate that is taken now that none is admitted.
+    fn second_best(&mut self, standing: &Standing<'_>, draft: &mut Draft) -> Option<Judged<'a>> {
+        let mut judged = self.second_best.take()?;
+        if standing.before != Verdict::Allowed {
+            judged.candidate.reason = InjectReason::RefusedAnyway;
+            for obstacle in self.obstacles.drain(..) {
+                draft.warn(Caution::NoRedirectionEither, obstacle);
+            }
+        }
+        Some(judged)
+    }
+}
+
+/// Pod Security, as it stands for the pod. What it says beside its verdicts is of interest to readers of the trace alone.
+fn admission<'a>(inputs: &Inputs<'a>, trace: &Trace) -> Admission<'a> {
     let Inputs {
         facts,
         namespace,
@@ -48,12 +84,15 @@ fn admission<'a>(inputs: &Inputs<'a>) -> Admission<'a> {
         labels: namespace.labels,
         user: requester,
     };
-    question.admission()
+    match trace.is_kept() {
+        true => question.admission(),
+        false => question.admission().without_remarks(),
+    }
 }
 
 /// The verdict on a pod that is not changed, or was not judged with any redirection.
-pub(super) fn as_it_came(inputs: &Inputs<'_>) -> Opinion {
-    opinion(admission(inputs).review(&Pod::new(inputs.pod)), None)
+pub(super) fn as_it_came(inputs: &Inputs<'_>, trace: &Trace) -> Opinion {
+    opinion(admission(inputs, trace).review(&Pod::new(inputs.pod)), None)
 }
 
 /// One policy's words on a candidate.
@@ -79,71 +118,65 @@ fn say(verdict: &Verdict) -> &str {
 }
 
 impl<'a> Choice<'a> {
-    /// Chooses, and completes `decision`.
-    pub(super) fn make(&self, mut decision: Decision, asked: Option<Redirection>, metadata: Metadata) -> Decision {
-        let Standing { admission, before } = self.standing(&mut decision);
-        let user = inject::proxy_user(self.config);
-        if let Some(fault) = self.fault(asked, user) {
-            return decision.deny(fault);
+    /// Chooses, and completes `draft`.
+    pub(super) fn make(&self, mut draft: Draft, metadata: Metadata) -> Decision {
+        let standing = self.standing(&mut draft);
+        let user = inject::proxy_user(self.config());
+        if let Some(fault) = self.fault(user) {
+            return draft.deny(fault);
         }
-        let starved = ranking::starved(self.pod, self.config, user);
-        let ranking = ranking::rank(asked, self.inputs.facts.coverage, &starved);
-        let mut attempts = Vec::new();
-        let (mut second_best, mut taken) = (None, None);
-        for candidate in ranking.candidates {
-            let redirection = candidate.redirection;
-            let judged = self.judge(candidate, &admission, &before);
-            let said = judged
-                .as_ref()
-                .map_or_else(ToString::to_string, |judged| say(&judged.opinion.verdict).to_owned());
-            let attempt = format!("{redirection}: {said}");
-            decision.trace.push(attempt.clone());
-            match judged {
-                Ok(judged) if judged.opinion.verdict == Verdict::Allowed || judged.opinion.verdict == before => {
-                    return self.inject(decision, judged, metadata, &starved);
+        let starved = ranking::starved(self.pod, self.config(), user);
+        let ranking = ranking::rank(self.asked, self.inputs.facts.coverage, &starved);
+        let mut attempts = Attempts::default();
+        let best = ranking
+            .candidates
+            .into_iter()
+            .find_map(|candidate| self.attempt(candidate, &standing, (&mut draft, &mut attempts)));
+        attempts.obstacles.extend(ranking.impossible);
+        match best.or_else(|| attempts.second_best(&standing, &mut draft)) {
+            Some(judged) => self.inject(draft, judged, metadata, &starved),
+            None => self.refuse(draft, attempts, &standing),
+        }
+    }
+
+    /// Tries one candidate; nothing where it is not to be taken before every other was tried.
+    fn attempt(
+        &self,
+        candidate: Candidate,
+        standing: &Standing<'_>,
+        (draft, attempts): (&mut Draft, &mut Attempts<'a>),
+    ) -> Option<Judged<'a>> {
+        let redirection = candidate.redirection;
+        match self.judge(candidate, standing) {
+            Ok(judged) => {
+                let verdict = &judged.opinion.verdict;
+                draft.trace.note(format_args!("{redirection}: {}", say(verdict)));
+                if *verdict == Verdict::Allowed || *verdict == standing.before {
+                    return Some(judged);
                 }
-                Ok(judged) => {
-                    let denied = matches!(judged.opinion.verdict, Verdict::Denied { .. });
-                    if denied {
-                        attempts.push(attempt);
-                        decision.policies.push(judged.opinion.clone());
-                    }
-                    // What refuses the pod as it came is for the API server to say.
-                    if !denied || before != Verdict::Allowed {
-                        second_best.get_or_insert(judged);
-                    }
+                if matches!(verdict, Verdict::Denied { .. }) {
+                    attempts.obstacles.push(format!("{redirection}: {}", say(verdict)));
+                    draft.policies.push(judged.opinion.clone());
                 }
-                Err(error) => {
-                    attempts.push(attempt);
-                    if matches!(error, ShapeError::NameTaken { .. }) {
-                        taken.get_or_insert(said);
-                    }
+                attempts.put_by(judged, standing);
+            }
+            Err(error) => {
+                draft.trace.note(format_args!("{redirection}: {error}"));
+                attempts.obstacles.push(format!("{redirection}: {error}"));
+                if matches!(error, ShapeError::NameTaken { .. }) {
+                    attempts.taken.get_or_insert(error);
                 }
             }
         }
-        if let Some(mut judged) = second_best {
-            if before != Verdict::Allowed {
-                judged.candidate.reason = InjectReason::RefusedAnyway;
-                for attempt in attempts.iter().chain(&ranking.impossible) {
-                    decision.warn(Caution::NoRedirectionEither, attempt.clone());
-                }
-            }
-            return self.inject(decision, judged, metadata, &starved);
-        }
-        if let Some(error) = taken {
-            return decision.deny(DenyReason::NameTaken(error));
-        }
-        attempts.extend(ranking.impossible);
-        let obstacle = (!decision.policies.is_empty()).then(|| self.obstacle(&admission));
-        self.refuse(decision, Refusal::new(attempts, obstacle, asked), &admission)
+        None
     }
 
     /// What stands in the way of every redirection.
-    fn fault(&self, asked: Option<Redirection>, user: i64) -> Option<DenyReason> {
-        if let Err(error) = inject::check(self.config) {
+    fn fault(&self, user: i64) -> Option<DenyReason> {
+        if let Err(error) = inject::check(self.config()) {
             return Some(DenyReason::Shape(error.to_string()));
         }
-        let redirected = asked != Some(Redirection::None);
+        let redirected = self.asked != Some(Redirection::None);
         let container = ranking::container_of_user(self.pod, user).filter(|_| redirected)?;
         Some(DenyReason::UserClash {
             container: container.to_owned(),
@@ -152,39 +185,40 @@ impl<'a> Choice<'a> {
     }
 
     /// Writes down what Pod Security asks for, and its verdict on the pod as it came.
-    fn standing(&self, decision: &mut Decision) -> Standing<'_> {
+    fn standing(&self, draft: &mut Draft) -> Standing<'_> {
         let facts = &self.inputs.facts;
-        let admission = admission(self.inputs);
+        let admission = admission(self.inputs, &draft.trace);
         let review = admission.review(self.pod);
-        let trace = &mut decision.trace;
-        trace.push(format!(
-            "Kubernetes {}{}",
-            facts.server.release,
-            if facts.stale { " (stale)" } else { "" }
-        ));
-        trace.push(match review.exempt {
-            Some(exempt) => format!(
+        let trace = &mut draft.trace;
+        let stale = if facts.stale { " (stale)" } else { "" };
+        trace.note(format_args!("Kubernetes {}{stale}", facts.server.release));
+        match review.exempt {
+            Some(exempt) => trace.note(format_args!(
                 "pod-security enforces {}, from which the {} is exempt",
                 review.policy,
                 exempt.name()
-            ),
-            None => format!("pod-security enforces {}", review.policy),
-        });
-        if let Verdict::Denied { message } = &review.verdict {
-            trace.push(format!("pod-security refuses the pod as it came: {message}"));
+            )),
+            None => trace.note(format_args!("pod-security enforces {}", review.policy)),
         }
-        trace.push(facts.coverage.to_string());
+        if let Verdict::Denied { message } = &review.verdict {
+            trace.note(format_args!("pod-security refuses the pod as it came: {message}"));
+        }
+        trace.note(facts.coverage);
         for error in review.label_errors {
-            decision.warn(Caution::InvalidNamespaceLabel, error.to_string());
+            draft.warn(Caution::InvalidNamespaceLabel, error.to_string());
         }
         let before = review.verdict;
         Standing { admission, before }
     }
 
     fn shape(&self, redirection: Redirection, with_debug: bool) -> Result<Shape<'a>, ShapeError> {
-        let shape = Shape::new(self.installation, self.config, self.pod, redirection, with_debug)?;
+        let shape = Shape::new(self.inputs.installation, self.made, self.pod, redirection, with_debug)?;
         shape.check_names(self.pod)?;
         Ok(shape)
+    }
+
+    fn config(&self) -> &'a Config {
+        self.made.config()
     }
 
     fn has_debug_container(&self) -> bool {
@@ -192,13 +226,9 @@ impl<'a> Choice<'a> {
     }
 
     /// Judges one candidate, without the debug container where only that is refused.
-    fn judge(
-        &self,
-        candidate: Candidate,
-        admission: &Admission<'_>,
-        before: &Verdict,
-    ) -> Result<Judged<'a>, ShapeError> {
-        let debug = self.config.debug && !self.has_debug_container();
+    fn judge(&self, candidate: Candidate, standing: &Standing<'_>) -> Result<Judged<'a>, ShapeError> {
+        let Standing { admission, before } = standing;
+        let debug = self.config().debug && !self.has_debug_container();
         let review = |shape: &Shape<'_>| {
             opinion(
                 admission.review(&self.pod.with(&shape.additions())),
@@ -224,7 +254,7 @@ impl<'a> Choice<'a> {
         })
     }
 
-    fn inject(&self, mut decision: Decision, judged: Judged<'_>, metadata: Metadata, starved: &[&str]) -> Decision {
+    fn inject(&self, mut draft: Draft, judged: Judged<'_>, metadata: Metadata, starved: &[&str]) -> Decision {
         let Judged {
             candidate:
                 Candidate {
@@ -238,60 +268,65 @@ impl<'a> Choice<'a> {
         } = judged;
         if without_debug {
             let text = format!("{} is not added: pod-security refuses it", inject::DEBUG);
-            decision.warn(Caution::DebugContainerRefused, text);
+            draft.warn(Caution::DebugContainerRefused, text);
         }
         if redirection == Redirection::Cni {
-            self.warn_of_cni(&mut decision, starved, node_selector);
+            self.warn_of_cni(&mut draft, starved, node_selector);
         }
         if redirection == Redirection::None && self.inputs.facts.foreign_plugin {
             let text = "linkerd-cni sets rules whatever linkerd.io/setup-iptables says; outrigger-cni obeys it";
-            decision.warn(Caution::PluginIgnoresAnnotation, text.to_owned());
+            draft.warn(Caution::PluginIgnoresAnnotation, text.to_owned());
         }
-        let wait = self.config.values.proxy.wait_before_exit_seconds;
+        let wait = self.config().values.proxy.wait_before_exit_seconds;
         if shape.native && wait != 0 {
-            decision.warn(
+            draft.warn(
                 Caution::NoEffect,
                 format!("proxy-wait-before-exit-seconds={wait}: a native sidecar stops last anyway"),
             );
         }
-        decision.trace.push(format!("chosen: {redirection}, as {reason}"));
-        decision.policies.clear();
-        decision.policies.push(opinion);
-        decision.patch = shape.into_patch(&metadata.with_redirection(redirection), self.inputs.pod, "");
-        decision.outcome = Outcome::Inject { redirection, reason };
-        decision
+        draft.policies.clear();
+        draft.policies.push(opinion);
+        draft.patch = shape.into_patch(&metadata.with_redirection(redirection), self.inputs.pod, "");
+        draft.inject(redirection, reason)
     }
 
-    fn warn_of_cni(&self, decision: &mut Decision, starved: &[&str], node_selector: Option<(String, String)>) {
+    fn warn_of_cni(&self, draft: &mut Draft, starved: &[&str], node_selector: Option<(String, String)>) {
         let coverage = self.inputs.facts.coverage;
         match coverage {
-            Coverage::NoNodes => decision.warn(Caution::NoNodeForPod, coverage.to_string()),
-            Coverage::Unknown { .. } => decision.warn(Caution::CniCoverageUnknown, coverage.to_string()),
+            Coverage::NoNodes => draft.warn(Caution::NoNodeForPod, coverage.to_string()),
+            Coverage::Unknown { .. } => draft.warn(Caution::CniCoverageUnknown, coverage.to_string()),
             Coverage::Declared | Coverage::All { .. } | Coverage::Some { .. } | Coverage::None => {}
         }
         if !starved.is_empty() {
             let names = starved.join(", ");
             let text = format!("init containers have no network until the proxy runs: {names}");
-            decision.warn(Caution::InitContainersWithoutNetwork, text);
+            draft.warn(Caution::InitContainersWithoutNetwork, text);
         }
         if let Some((key, value)) = node_selector {
             let text = format!("the pod gets the node selector {key}={value}");
-            decision.warn(Caution::HeldToCniNodes, text);
+            draft.warn(Caution::HeldToCniNodes, text);
         }
     }
 
-    fn refuse(&self, mut decision: Decision, refusal: Refusal, admission: &Admission<'_>) -> Decision {
-        if self.config.values.outrigger.on_refused == OnRefused::Deny {
-            return decision.deny(DenyReason::NoRedirection(refusal));
+    /// Completes a draft for which no candidate is left.
+    fn refuse(&self, mut draft: Draft, attempts: Attempts<'_>, standing: &Standing<'_>) -> Decision {
+        if let Some(error) = attempts.taken {
+            return draft.deny(DenyReason::NameTaken(error.to_string()));
+        }
+        let admission = &standing.admission;
+        let obstacle = (!draft.policies.is_empty()).then(|| self.obstacle(admission));
+        let refusal = Refusal::new(attempts.obstacles, obstacle, self.asked);
+        if self.config().values.outrigger.on_refused == OnRefused::Deny {
+            return draft.deny(DenyReason::NoRedirection(refusal));
         }
         for text in refusal.attempts.into_iter().chain(refusal.obstacle) {
-            decision.warn(Caution::NotMeshed, text);
+            draft.warn(Caution::NotMeshed, text);
         }
-        decision.policies.push(opinion(admission.review(self.pod), None));
-        let default = &self.installation.values.proxy.opaque_ports;
+        draft.policies.push(opinion(admission.review(self.pod), None));
+        let default = &self.inputs.installation.values.proxy.opaque_ports;
         let namespace = self.inputs.namespace.annotations;
-        decision.patch = opaque_ports::patch(Kind::Pod, self.inputs.pod, namespace, default);
-        decision.skip(vec![SkipReason::NoRedirectionAdmitted])
+        draft.patch = opaque_ports::patch(Kind::Pod, self.inputs.pod, namespace, default);
+        draft.skip(SkipReason::NoRedirectionAdmitted)
     }
 
     /// The setting that Pod Security goes by.

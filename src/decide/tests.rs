@@ -59,7 +59,7 @@ impl Case {
     fn decide(&self) -> Decision {
         let installation = Installation::parse(&[self.values], Some("anchors"), "linkerd").unwrap();
         let installation = Prepared::from(installation);
-        decide(&Inputs {
+        let inputs = Inputs {
             pod: &self.pod,
             namespace: Namespace {
                 name: "shop",
@@ -76,7 +76,8 @@ impl Case {
                 foreign_plugin: self.foreign_plugin,
                 stale: false,
             },
-        })
+        };
+        decide(&inputs, Trace::after([]))
     }
 }
 
@@ -153,7 +154,10 @@ fn a_pod_that_nothing_fits_may_be_admitted_without_a_proxy() {
         ..case().enforcing("baseline")
     }
     .decide();
-    assert_eq!(decision.outcome, Outcome::Skip(vec![SkipReason::NoRedirectionAdmitted]));
+    assert_eq!(
+        decision.outcome,
+        Outcome::Skip(SkipReason::NoRedirectionAdmitted.into())
+    );
     assert!(decision.patch.is_empty());
     let warnings: Vec<_> = decision.warnings.iter().map(ToString::to_string).collect();
     assert!(

@@ -10,7 +10,7 @@ use crate::cluster::events::{Event, Reason};
 use crate::cluster::{self, Cluster, LookupError};
 use crate::config::Installation;
 use crate::config::annotation::CREATED_BY;
-use crate::decide::{self, Caution, Coverage, Decision, Facts, Inputs, Setup, SetupError, SkipReason, Warning};
+use crate::decide::{self, Caution, Coverage, Decision, Facts, Inputs, Setup, SetupError, SkipReason, Trace};
 use crate::inject::Owner;
 use crate::pod::Pod;
 use crate::pod::workload::Kind;
@@ -117,7 +117,13 @@ impl App {
         };
         let setup = self.setup.current();
         if kind == Kind::Service {
-            let mut decision = decide::annotate(kind, &review.object, &setup.installation, &namespace_of(&namespace));
+            let mut decision = decide::annotate(
+                kind,
+                &review.object,
+                &setup.installation,
+                &namespace_of(&namespace),
+                Trace::off(),
+            );
             // Pod Security judges pods alone: whatever stands there is nobody's opinion.
             decision.policies.clear();
             return Ok(Answer::of_service(&decision, name, review.dry_run));
@@ -145,7 +151,7 @@ impl App {
         let known = self.cluster.facts(&Pod::new(question.template));
         let coverage = coverage(setup, &known);
         let server = known.server.unwrap_or_else(|| Server::from(Release::NEWEST));
-        let mut decision = decide::decide(&Inputs {
+        let inputs = Inputs {
             pod: question.template,
             namespace: namespace_of(question.namespace),
             owner: question.owner,
@@ -158,19 +164,15 @@ impl App {
                 foreign_plugin: known.foreign_plugin,
                 stale: !known.troubles.is_empty(),
             },
-        });
+        };
+        let mut decision = decide::decide(&inputs, Trace::off());
         // A pod that is left alone is left alone by every release.
         if known.server.is_none() && !matches!(decision.outcome, decide::Outcome::Skip(_)) {
             let text = format!(
                 "the API server has not told its release: Kubernetes {server} is assumed",
                 server = server.release
             );
-            let warning = Warning {
-                caution: Caution::ReleaseAssumed,
-                text,
-            };
-            decision.trace.push(format!("warning {warning}"));
-            decision.warnings.push(warning);
+            decision.warn(Caution::ReleaseAssumed, text);
         }
         decision
     }
@@ -195,7 +197,7 @@ fn is_creation(review: &Review) -> bool {
 /// somebody always has: its own plugins come by a second time, to mount the API token in the containers that we added.
 fn is_ours_already(decision: &Decision, pod: &Value) -> bool {
     let meshed = match &decision.outcome {
-        decide::Outcome::Skip(reasons) => reasons.contains(&SkipReason::SidecarAlreadyExists),
+        decide::Outcome::Skip(reasons) => reasons.contains(SkipReason::SidecarAlreadyExists),
         decide::Outcome::Inject { .. } | decide::Outcome::Deny(_) => false,
     };
     let by = Pod::new(pod).annotation(CREATED_BY).unwrap_or_default();
@@ -210,12 +212,8 @@ fn namespace_of(namespace: &cluster::Namespace) -> decide::Namespace<'_> {
     }
 }
 
-/// What the configuration declares, else what the cluster shows.
 fn coverage(setup: &Setup, known: &cluster::Facts) -> Arc<Coverage> {
-    if setup.installation.values.cni_enabled {
-        return Arc::new(Coverage::Declared);
-    }
-    known.coverage.clone().unwrap_or_else(|| {
+    setup.coverage(known.coverage.clone()).unwrap_or_else(|| {
         let troubles: Vec<_> = known
             .troubles
             .iter()

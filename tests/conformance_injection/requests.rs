@@ -1,7 +1,7 @@
 //! Admission requests that Linkerd's handler answered: the same answers, but for the differences that were decided on.
 
 use crate::{cases, layers, normal_form};
-use outrigger::decide::{Coverage, Decision, Facts, Inputs, Namespace, Outcome, annotate, decide};
+use outrigger::decide::{Coverage, Decision, Facts, Inputs, Namespace, Outcome, Trace, annotate, decide};
 use outrigger::inject::Owner;
 use outrigger::pod::workload::Kind;
 use outrigger::policy::Release;
@@ -101,8 +101,14 @@ fn answer(case: &Value) -> Decision {
         },
     };
     match request["kind"].as_str().unwrap() {
-        "Service" => annotate(Kind::Service, &request["object"], &installation, &inputs.namespace),
-        _ => decide(&inputs),
+        "Service" => annotate(
+            Kind::Service,
+            &request["object"],
+            &installation,
+            &inputs.namespace,
+            Trace::off(),
+        ),
+        _ => decide(&inputs, Trace::off()),
     }
 }
 

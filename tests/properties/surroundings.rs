@@ -1,7 +1,7 @@
 //! Everything that a decision depends on beside the pod.
 
 use outrigger::config::Installation;
-use outrigger::decide::{self, Coverage, Decision, Facts, Inputs};
+use outrigger::decide::{self, Coverage, Decision, Facts, Inputs, Trace};
 use outrigger::inject::{Owner, Prepared};
 use outrigger::pod::workload::Kind;
 use outrigger::policy::Release;
@@ -107,9 +107,14 @@ pub(crate) fn surroundings() -> impl Strategy<Value = Surroundings> {
 }
 
 impl Surroundings {
-    /// The decision on `pod`.
+    /// The decision on `pod`, with everything that led to it.
     pub(crate) fn decide(&self, pod: &Value) -> Decision {
-        decide::decide(&Inputs {
+        self.decide_with(pod, Trace::after([]))
+    }
+
+    /// The decision on `pod`.
+    pub(crate) fn decide_with(&self, pod: &Value, trace: Trace) -> Decision {
+        let inputs = Inputs {
             pod,
             namespace: decide::Namespace {
                 name: "shop",
@@ -126,7 +131,8 @@ impl Surroundings {
                 foreign_plugin: self.foreign_plugin,
                 stale: false,
             },
-        })
+        };
+        decide::decide(&inputs, trace)
     }
 
     /// What Pod Security is asked in this namespace.

@@ -4,7 +4,7 @@ use super::{Arguments, Entry, Object};
 use crate::cli::input;
 use crate::cluster::{Cluster, Namespace};
 use crate::config::Installation;
-use crate::decide::{self, Coverage, Decision, Facts, Inputs, Setup};
+use crate::decide::{self, Coverage, Decision, Facts, Inputs, Setup, Trace};
 use crate::inject::Owner;
 use crate::pod::Pod;
 use crate::pod::workload::Kind;
@@ -99,8 +99,13 @@ impl Known {
         let namespace = self.cluster.known_namespace(namespace_name);
         let namespace = view(namespace_name, namespace.as_deref());
         let template = kind.template_pointer().and_then(|pointer| object.pointer(pointer));
-        let mut decision = match template {
-            None => decide::annotate(kind, object, &self.setup.installation, &namespace),
+        let unknown = self
+            .unknown_namespaces
+            .get(namespace_name)
+            .map(|name| unknown_namespace(name));
+        let trace = Trace::after(self.assumptions.iter().cloned().chain(unknown));
+        let decision = match template {
+            None => decide::annotate(kind, object, &self.setup.installation, &namespace, trace),
             Some(template) => {
                 // What pods of this workload will say of themselves; of a generated name only the start is known.
                 let stem = name.trim_end_matches(['-', '.']);
@@ -112,15 +117,9 @@ impl Known {
                     name: owner.name,
                 });
                 let creator = crate::cluster::Owner::of(child).and_then(|owner| owner.known_kind());
-                self.decide(template, owner.as_ref(), creator, namespace)
+                self.decide(template, (owner.as_ref(), creator), namespace, trace)
             }
         };
-        let unknown = self
-            .unknown_namespaces
-            .get(namespace_name)
-            .map(|name| unknown_namespace(name));
-        let assumptions = self.assumptions.iter().cloned().chain(unknown);
-        decision.trace.splice(0..0, assumptions);
         Some(Entry {
             workload: format!("{}/{name}", kind.name()),
             namespace: namespace_name.to_owned(),
@@ -132,37 +131,33 @@ impl Known {
     fn decide(
         &self,
         template: &Value,
-        owner: Option<&Owner>,
-        creator: Option<Kind>,
+        (owner, creator): (Option<&Owner>, Option<Kind>),
         namespace: decide::Namespace<'_>,
+        trace: Trace,
     ) -> Decision {
         // A webhook is asked after the API server's defaulting; a manifest has not seen it yet.
         let mut template = template.clone();
         pod_security::default(&mut template);
         let known = self.cluster.facts(&Pod::new(&template));
-        let by_values = self.setup.installation.values.cni_enabled.then_some(Coverage::Declared);
-        let coverage = self
-            .declared
-            .clone()
-            .or(by_values)
-            .or_else(|| known.coverage.map(Arc::unwrap_or_clone))
-            .unwrap_or(Coverage::None);
-        let account = creator.and_then(Kind::controller_account);
-        let account = account.map(|account| format!("system:serviceaccount:kube-system:{account}"));
-        decide::decide(&Inputs {
+        let declared = self.declared.clone().map(Arc::new);
+        let coverage = declared.or_else(|| self.setup.coverage(known.coverage));
+        let coverage = coverage.as_deref().unwrap_or(&Coverage::None);
+        let user = self.user.as_deref().or_else(|| creator?.creator());
+        let inputs = Inputs {
             pod: &template,
             namespace,
             owner,
-            requester: self.user.as_deref().or(account.as_deref()).unwrap_or_default(),
+            requester: user.unwrap_or_default(),
             installation: &self.setup.installation,
             facts: Facts {
                 server: self.server,
                 pod_security: &self.setup.pod_security,
-                coverage: &coverage,
+                coverage,
                 foreign_plugin: known.foreign_plugin,
                 stale: false,
             },
-        })
+        };
+        decide::decide(&inputs, trace)
     }
 }
 

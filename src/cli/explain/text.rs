@@ -51,7 +51,7 @@ impl Text {
         tell(&mut self.details, entry, self.paint);
         if self.detail.trace {
             self.details.push_str("  trace:\n");
-            let facts = entry.decision.trace.iter();
+            let facts = entry.decision.trace.facts().iter();
             let line = |fact| self.paint.line(&format!("    - {fact}"), Tone::Plain);
             self.details.extend(facts.map(line));
         }

@@ -23,16 +23,13 @@ impl App {
             kind: Some(kind),
             name: own_name.to_owned(),
         };
-        let requester = kind
-            .controller_account()
-            .map(|account| format!("system:serviceaccount:kube-system:{account}"));
         let decision = self.ask(
             &self.setup.current(),
             &Question {
                 template,
                 namespace: &namespace,
                 owner: Some(&owner),
-                requester: &requester.unwrap_or_default(),
+                requester: kind.creator().unwrap_or_default(),
             },
         );
         let workload = format!("{}/{own_name}", kind.name());

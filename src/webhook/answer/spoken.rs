@@ -1,6 +1,6 @@
 //! A decision in the words of an answer: outcome, warnings, audit annotations, labels.
 
-use crate::decide::{Decision, DenyReason, Outcome, SkipReason};
+use crate::decide::{Decision, DenyReason, Outcome, SkipReason, SkipReasons};
 use crate::webhook::metrics::AnswerLabels;
 use crate::webhook::review::{self, WARNING_LIMIT};
 
@@ -106,18 +106,10 @@ pub(super) fn labels(decision: &Decision) -> AnswerLabels {
 
 /// Linkerd's reasons joined as Linkerd joins them; without one of those the first of ours, alone. So the label takes few
 /// values: the combinations that Linkerd has, and one for each reason of ours.
-pub(super) fn skip_reason(reasons: &[SkipReason]) -> String {
-    let linkerds: Vec<_> = reasons.iter().filter(|reason| is_linkerds(**reason)).collect();
-    let named = if linkerds.is_empty() {
-        reasons.iter().take(1).collect()
-    } else {
-        linkerds
-    };
-    named
-        .into_iter()
-        .map(|reason| reason.code())
-        .collect::<Vec<_>>()
-        .join(",")
+pub(super) fn skip_reason(reasons: &SkipReasons) -> String {
+    let linkerds = SkipReasons::of(reasons.iter().filter(|reason| is_linkerds(*reason)));
+    let named = linkerds.unwrap_or_else(|| reasons.first().into());
+    named.iter().map(SkipReason::code).collect::<Vec<_>>().join(",")
 }
 
 fn is_linkerds(reason: SkipReason) -> bool {
