@@ -7,11 +7,11 @@
 
 use divan::Bencher;
 use outrigger::config::Installation;
-use outrigger::decide::{Coverage, Facts, Inputs, Namespace, Trace, decide};
+use outrigger::decide::{Coverage, Facts, Inputs, Namespace, Round, Trace, decide};
 use outrigger::inject::{Owner, Prepared};
 use outrigger::pod::workload::Kind;
-use outrigger::policy::Release;
 use outrigger::policy::pod_security::{Configuration, Server};
+use outrigger::policy::{Installed, Release, Requester};
 use serde_json::{Value, json};
 
 fn main() {
@@ -48,6 +48,8 @@ fn decide_and_write(bencher: Bencher<'_, '_>, containers: usize) {
         name: "web".to_owned(),
     };
     let configuration = Configuration::default();
+    let requester = Requester::named("system:serviceaccount:kube-system:replicaset-controller");
+    let policies = Installed::compile([], Release::NEWEST);
     bencher.bench_local(|| {
         let inputs = Inputs {
             pod: &pod,
@@ -57,7 +59,7 @@ fn decide_and_write(bencher: Bencher<'_, '_>, containers: usize) {
                 annotations: annotations.as_object(),
             },
             owner: Some(&owner),
-            requester: "system:serviceaccount:kube-system:replicaset-controller",
+            requester: &requester,
             installation: &installation,
             facts: Facts {
                 server: Server::from(Release::NEWEST),
@@ -65,6 +67,8 @@ fn decide_and_write(bencher: Bencher<'_, '_>, containers: usize) {
                 coverage: &Coverage::Declared,
                 foreign_plugin: false,
                 stale: false,
+                policies: &policies,
+                round: Round::Second,
             },
         };
         decide(&inputs, Trace::off()).patch

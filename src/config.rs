@@ -20,6 +20,7 @@ mod security_contexts;
 mod settings;
 mod skip_lists;
 mod validation;
+mod variant;
 
 pub use annotation::Origin;
 pub use effective::{Config, Overridden};
@@ -28,3 +29,4 @@ pub use overrides::Unreadable;
 pub(crate) use problem::quote;
 pub use problem::{Consequence, Problem};
 pub use settings::{Layers, NamespaceLayer, Settings};
+pub use variant::{Demand, Figures, Users, Variant};

@@ -17,20 +17,23 @@ mod caution;
 mod choice;
 mod meshed;
 mod outcome;
+mod policies;
 mod ranking;
 mod reason;
 mod refusal;
 mod setup;
 mod trace;
+mod variants;
 
 pub use caution::{Caution, Warning};
 pub use coverage::Coverage;
 pub use eligibility::{AnnotatedAt, SkipReason};
-pub use outcome::{Decision, Opinion, Outcome, SkipReasons};
+pub use outcome::{Decision, Outcome, SkipReasons};
+pub use policies::Opinion;
 #[cfg(feature = "webhook")]
 pub(crate) use ranking::container_of_user;
 pub use reason::{DenyReason, InjectReason};
-pub use refusal::Refusal;
+pub use refusal::{Obstacle, Refusal};
 pub use setup::{Setup, SetupError};
 pub use trace::Trace;
 
@@ -40,7 +43,7 @@ use crate::inject::{Made, Metadata, Owner, Prepared, opaque_ports};
 use crate::pod::workload::Kind;
 use crate::pod::{Pod, structure};
 use crate::policy::pod_security::{Configuration, Policy, Server};
-use crate::policy::{Release, Verdict};
+use crate::policy::{Installed, Release, Requester, Verdict};
 use outcome::Draft;
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -69,6 +72,20 @@ pub struct Facts<'a> {
     pub foreign_plugin: bool,
     /// Whether the facts may be out of date.
     pub stale: bool,
+    /// Every admission policy but Pod Security.
+    pub policies: &'a Installed,
+    /// Where the pod is on its way.
+    pub round: Round,
+}
+
+/// Which of the two rounds of policies that change pods the pod is in: `PodSecurityPolicy` and OpenShift's constraints run
+/// before webhooks and after them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Round {
+    /// The first is to come: a template, or a manifest.
+    First,
+    /// The API server's webhook call comes after the first.
+    Second,
 }
 
 /// Everything that a decision depends on.
@@ -80,8 +97,8 @@ pub struct Inputs<'a> {
     pub namespace: Namespace<'a>,
     /// What the pod belongs to.
     pub owner: Option<&'a Owner>,
-    /// The name of the user who creates the pod.
-    pub requester: &'a str,
+    /// Who creates the pod.
+    pub requester: &'a Requester,
     /// The configuration. What it lacks keeps only pods out that would be injected.
     pub installation: &'a Prepared,
     /// What is known about the cluster.
@@ -92,12 +109,14 @@ pub struct Inputs<'a> {
 pub fn decide(inputs: &Inputs<'_>, trace: Trace) -> Decision {
     let mut decision = judge(inputs, Draft::new(trace));
     if decision.policies.is_empty() {
-        decision.policies.push(choice::as_it_came(inputs, &decision.trace));
+        decision.policies = choice::as_it_came(inputs, &mut decision.trace);
     }
-    if let (Some(last), false) = (decision.policies.last(), matches!(decision.outcome, Outcome::Deny(_))) {
-        for (verb, text) in [("warns", &last.warning), ("audits", &last.audit)] {
+    if let (Some(opinion), false) = (decision.pod_security(), matches!(decision.outcome, Outcome::Deny(_))) {
+        let said = [("warns", opinion.warning.clone()), ("audits", opinion.audit.clone())];
+        let by = opinion.by;
+        for (verb, text) in said {
             if let Some(text) = text {
-                decision.trace.note(format_args!("{} {verb}: the pod {text}", last.by));
+                decision.trace.note(format_args!("{by} {verb}: the pod {text}"));
             }
         }
     }
@@ -162,7 +181,7 @@ pub fn annotate(
     let default = &installation.values.proxy.opaque_ports;
     draft.patch = opaque_ports::patch(kind, object, namespace.annotations, default);
     draft.policies.push(Opinion {
-        by: "pod-security",
+        by: policies::kind::POD_SECURITY,
         policy: Policy::PRIVILEGED.to_string(),
         exempt: None,
         candidate: None,

@@ -95,6 +95,7 @@ impl Index {
         Facts {
             server: self.server,
             coverage: listed.then(|| self.coverages.of(pod, &self.nodes, &self.plugins)),
+            policies: std::sync::Arc::default(),
             foreign_plugin: self.plugins.iter().any(|plugin| !plugin.ours),
             troubles: troubles
                 .into_iter()

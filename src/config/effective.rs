@@ -5,7 +5,7 @@ use super::overrides::{self, Setter};
 use super::problem::{Consequence, Problem, misfit, quote};
 use super::settings::{OpaquePorts, Setting};
 use super::values::Values;
-use super::{Installation, Layers, Settings, additional_env, grammar};
+use super::{Installation, Layers, Settings, Variant, additional_env, grammar};
 use std::fmt;
 use std::sync::Arc;
 
@@ -24,6 +24,10 @@ pub struct Config {
     pub problems: Vec<Problem>,
     /// Whether the proxy would be a native sidecar if the API server knew such.
     pub lost_native_sidecar: bool,
+    /// What is done otherwise than the values say.
+    pub variant: Variant,
+    /// Whether a quota's demands gave the injected containers figures that nobody had named.
+    pub filled: bool,
 }
 
 /// A field that is not what the installation says.
@@ -83,6 +87,8 @@ impl Config {
             overridden: Vec::new(),
             problems: Vec::new(),
             lost_native_sidecar: false,
+            variant: Variant::default(),
+            filled: false,
         };
         for setting in &settings.annotations {
             config.apply(setting);
@@ -92,6 +98,7 @@ impl Config {
         config.opaque_ports(settings);
         config.additional_env(settings);
         config.spans(settings);
+        config.vary(settings.variant);
         config.validate(installation);
         config.sift_skip_lists(installation);
         config.confine_contexts(installation);

@@ -6,7 +6,7 @@
 
 use super::annotation::{INJECT, OPAQUE_PORTS, Origin, PROXY_ADDITIONAL_ENV, inject_mode};
 use super::problem::misfits;
-use super::{Installation, opaque_ports, overrides};
+use super::{Installation, Variant, opaque_ports, overrides};
 use crate::pod::Pod;
 use serde_json::{Map, Value};
 use std::borrow::Cow;
@@ -53,6 +53,8 @@ pub struct Settings<'a> {
     pub(super) spans: Vec<(Cow<'a, str>, Cow<'a, str>)>,
     /// Whether the API server knows no native sidecars.
     pub(super) ordinary_only: bool,
+    /// What is done otherwise than the values say.
+    pub(super) variant: Variant,
 }
 
 /// An annotation that counts.
@@ -126,6 +128,7 @@ impl<'a> Settings<'a> {
                 .map(|(key, value)| (text(key), text(value)))
                 .collect(),
             ordinary_only: self.ordinary_only,
+            variant: self.variant,
         }
     }
 

@@ -1,38 +1,46 @@
 //! Asking every policy about every candidate, and taking the best that is admitted.
 
+mod refuse;
+
 use super::outcome::Draft;
+use super::policies::{Judges, Opinion, Opinions, kind};
 use super::ranking::{self, Candidate};
-use super::{Caution, Coverage, Decision, DenyReason, InjectReason, Inputs, Opinion, Refusal, SkipReason, Trace};
-use crate::config::Config;
-use crate::config::values::OnRefused;
-use crate::inject::{self, Made, Metadata, Redirection, Shape, ShapeError, opaque_ports};
-use crate::pod::workload::Kind;
+use super::variants::{self, Variants};
+use super::{Caution, Coverage, Decision, DenyReason, InjectReason, Inputs, Round, Trace};
+use crate::config::{Config, Figures, Variant};
+use crate::inject::{self, Made, Metadata, Redirection, Shape, ShapeError};
 use crate::pod::{Pod, container_name};
-use crate::policy::Verdict;
-use crate::policy::pod_security::{Admission, Exemption, Question, Review};
+use serde_json::Value;
+use std::sync::Arc;
 
 /// One pod's choice.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Choice<'a> {
     pub(super) inputs: &'a Inputs<'a>,
-    pub(super) made: &'a Made,
+    pub(super) made: &'a Arc<Made>,
     pub(super) pod: &'a Pod<'a>,
     /// The redirection that `linkerd.io/setup-iptables` asks for.
     pub(super) asked: Option<Redirection>,
 }
 
-/// Pod Security as it stands for the pod, and its verdict on the pod as it came.
+/// Every policy as it stands for the pod, and what they say to the pod as it came.
 struct Standing<'a> {
-    admission: Admission<'a>,
-    before: Verdict,
+    judges: Judges<'a>,
+    /// The pod that policies judge, where the first round is to come and changes it.
+    changed: Option<Value>,
+    before: Opinions,
+    variants: Variants,
 }
 
-/// A candidate with the verdict on it.
+/// A candidate with the verdicts on it.
 struct Judged<'a> {
     candidate: Candidate,
     shape: Shape<'a>,
-    opinion: Opinion,
+    opinions: Opinions,
     without_debug: bool,
+    variant: Variant,
+    /// Whether quotas' demands gave the containers figures.
+    filled: bool,
 }
 
 /// What came of the candidates that were not taken at once.
@@ -49,9 +57,9 @@ struct Attempts<'a> {
 impl<'a> Attempts<'a> {
     /// Keeps a candidate that is not admitted, for want of a better one.
     fn put_by(&mut self, judged: Judged<'a>, standing: &Standing<'_>) {
-        let denied = matches!(judged.opinion.verdict, Verdict::Denied { .. });
+        let denied = judged.opinions.against(&standing.before).any(Opinion::denies);
         // What refuses the pod as it came is for the API server to say.
-        if !denied || standing.before != Verdict::Allowed {
+        if !denied || !standing.before.admit() {
             self.second_best.get_or_insert(judged);
         }
     }
@@ -59,7 +67,7 @@ impl<'a> Attempts<'a> {
     /// The candidate that is taken now that none is admitted.
     fn second_best(&mut self, standing: &Standing<'_>, draft: &mut Draft) -> Option<Judged<'a>> {
         let mut judged = self.second_best.take()?;
-        if standing.before != Verdict::Allowed {
+        if !standing.before.admit() {
             judged.candidate.reason = InjectReason::RefusedAnyway;
             for obstacle in self.obstacles.drain(..) {
                 draft.warn(Caution::NoRedirectionEither, obstacle);
@@ -69,52 +77,11 @@ impl<'a> Attempts<'a> {
     }
 }
 
-/// Pod Security, as it stands for the pod. What it says beside its verdicts is of interest to readers of the trace alone.
-fn admission<'a>(inputs: &Inputs<'a>, trace: &Trace) -> Admission<'a> {
-    let Inputs {
-        facts,
-        namespace,
-        requester,
-        ..
-    } = *inputs;
-    let question = Question {
-        server: facts.server,
-        configuration: facts.pod_security,
-        namespace: namespace.name,
-        labels: namespace.labels,
-        user: requester,
-    };
-    match trace.is_kept() {
-        true => question.admission(),
-        false => question.admission().without_remarks(),
-    }
-}
-
-/// The verdict on a pod that is not changed, or was not judged with any redirection.
-pub(super) fn as_it_came(inputs: &Inputs<'_>, trace: &Trace) -> Opinion {
-    opinion(admission(inputs, trace).review(&Pod::new(inputs.pod)), None)
-}
-
-/// One policy's words on a candidate.
-fn opinion(review: Review<'_>, candidate: Option<Redirection>) -> Opinion {
-    Opinion {
-        by: "pod-security",
-        policy: review.policy.to_string(),
-        exempt: review.exempt.map(Exemption::name),
-        candidate,
-        verdict: review.verdict,
-        warning: review.warning,
-        audit: review.audit,
-    }
-}
-
-/// A verdict in a word or a sentence.
-fn say(verdict: &Verdict) -> &str {
-    match verdict {
-        Verdict::Allowed => "admitted",
-        Verdict::Denied { message } => message,
-        Verdict::Unknown { why } => why,
-    }
+/// The opinions of every policy on the pod that is not changed, or was not judged with any redirection.
+pub(super) fn as_it_came(inputs: &Inputs<'_>, trace: &mut Trace) -> Vec<Opinion> {
+    let pod = Pod::new(inputs.pod);
+    let judges = Judges::of(inputs, &pod, trace);
+    judges.review(&pod, None).into_vec()
 }
 
 impl<'a> Choice<'a> {
@@ -131,7 +98,7 @@ impl<'a> Choice<'a> {
         let best = ranking
             .candidates
             .into_iter()
-            .find_map(|candidate| self.attempt(candidate, &standing, (&mut draft, &mut attempts)));
+            .find_map(|candidate| self.attempt(&candidate, &standing, (&mut draft, &mut attempts)));
         attempts.obstacles.extend(ranking.impossible);
         match best.or_else(|| attempts.second_best(&standing, &mut draft)) {
             Some(judged) => self.inject(draft, judged, metadata, &starved),
@@ -142,21 +109,30 @@ impl<'a> Choice<'a> {
     /// Tries one candidate; nothing where it is not to be taken before every other was tried.
     fn attempt(
         &self,
-        candidate: Candidate,
+        candidate: &Candidate,
         standing: &Standing<'_>,
         (draft, attempts): (&mut Draft, &mut Attempts<'a>),
     ) -> Option<Judged<'a>> {
         let redirection = candidate.redirection;
         match self.judge(candidate, standing) {
             Ok(judged) => {
-                let verdict = &judged.opinion.verdict;
-                draft.trace.note(format_args!("{redirection}: {}", say(verdict)));
-                if *verdict == Verdict::Allowed || *verdict == standing.before {
+                let against: Vec<_> = judged.opinions.against(&standing.before).collect();
+                if against.is_empty() {
+                    draft
+                        .trace
+                        .note(format_args!("{redirection}: {}", judged.opinions.say()));
                     return Some(judged);
                 }
-                if matches!(verdict, Verdict::Denied { .. }) {
-                    attempts.obstacles.push(format!("{redirection}: {}", say(verdict)));
-                    draft.policies.push(judged.opinion.clone());
+                for opinion in &against {
+                    draft.trace.note(format_args!("{redirection}: {}", opinion.say()));
+                }
+                for opinion in against.into_iter().filter(|opinion| opinion.denies()) {
+                    let remedy = standing.variants.no_users(opinion);
+                    let remedy = remedy.map(|why| format!("; {why}")).unwrap_or_default();
+                    attempts
+                        .obstacles
+                        .push(format!("{redirection}: {}{remedy}", opinion.say()));
+                    draft.policies.push(opinion.clone());
                 }
                 attempts.put_by(judged, standing);
             }
@@ -184,35 +160,51 @@ impl<'a> Choice<'a> {
         })
     }
 
-    /// Writes down what Pod Security asks for, and its verdict on the pod as it came.
-    fn standing(&self, draft: &mut Draft) -> Standing<'_> {
-        let facts = &self.inputs.facts;
-        let admission = admission(self.inputs, &draft.trace);
-        let review = admission.review(self.pod);
-        let trace = &mut draft.trace;
+    /// Writes down what the policies ask for, and their verdicts on the pod as it came.
+    fn standing(&self, draft: &mut Draft) -> Standing<'a> {
+        let Inputs { facts, pod, .. } = self.inputs;
         let stale = if facts.stale { " (stale)" } else { "" };
-        trace.note(format_args!("Kubernetes {}{stale}", facts.server.release));
-        match review.exempt {
-            Some(exempt) => trace.note(format_args!(
-                "pod-security enforces {}, from which the {} is exempt",
-                review.policy,
-                exempt.name()
-            )),
-            None => trace.note(format_args!("pod-security enforces {}", review.policy)),
+        draft
+            .trace
+            .note(format_args!("Kubernetes {}{stale}", facts.server.release));
+        let judges = Judges::of(self.inputs, self.pod, &mut draft.trace);
+        let changed = match facts.round {
+            Round::First => judges.after_first_round(pod),
+            Round::Second => None,
+        };
+        let view = changed.as_ref().map(Pod::new);
+        let judged = view.as_ref().unwrap_or(self.pod);
+        let before = judges.review(judged, None);
+        for opinion in before.iter() {
+            match (opinion.exempt, opinion.by) {
+                (Some(exempt), by) => draft.trace.note(format_args!(
+                    "{by} enforces {}, from which the {exempt} is exempt",
+                    opinion.policy
+                )),
+                (None, by @ kind::POD_SECURITY) => draft.trace.note(format_args!("{by} enforces {}", opinion.policy)),
+                (None, by) => draft.trace.note(format_args!("{by}: {}", opinion.policy)),
+            }
+            if opinion.denies() {
+                let (by, said) = (opinion.by, opinion.say());
+                draft
+                    .trace
+                    .note(format_args!("{by} refuses the pod as it came: {said}"));
+            }
         }
-        if let Verdict::Denied { message } = &review.verdict {
-            trace.note(format_args!("pod-security refuses the pod as it came: {message}"));
-        }
-        trace.note(facts.coverage);
-        for error in review.label_errors {
+        draft.trace.note(facts.coverage);
+        for error in &judges.pod_security.policies().errors {
             draft.warn(Caution::InvalidNamespaceLabel, error.to_string());
         }
-        let before = review.verdict;
-        Standing { admission, before }
+        Standing {
+            variants: Variants::of(&judges, judged, self.config()),
+            judges,
+            before,
+            changed,
+        }
     }
 
-    fn shape(&self, redirection: Redirection, with_debug: bool) -> Result<Shape<'a>, ShapeError> {
-        let shape = Shape::new(self.inputs.installation, self.made, self.pod, redirection, with_debug)?;
+    fn shape(&self, made: &Arc<Made>, redirection: Redirection, with_debug: bool) -> Result<Shape<'a>, ShapeError> {
+        let shape = Shape::new(self.inputs.installation, made, self.pod, redirection, with_debug)?;
         shape.check_names(self.pod)?;
         Ok(shape)
     }
@@ -225,36 +217,74 @@ impl<'a> Choice<'a> {
         self.pod.all_containers().any(|it| container_name(it) == inject::DEBUG)
     }
 
-    /// Judges one candidate, without the debug container where only that is refused.
-    fn judge(&self, candidate: Candidate, standing: &Standing<'_>) -> Result<Judged<'a>, ShapeError> {
-        let Standing { admission, before } = standing;
-        let debug = self.config().debug && !self.has_debug_container();
-        let review = |shape: &Shape<'_>| {
-            opinion(
-                admission.review(&self.pod.with(&shape.additions())),
-                Some(shape.redirection),
-            )
+    /// Judges one candidate: in a variant where policies refuse what the values say, and without the debug container where
+    /// only that is refused.
+    fn judge(&self, candidate: &Candidate, standing: &Standing<'_>) -> Result<Judged<'a>, ShapeError> {
+        let installation = self.inputs.installation;
+        let varied = |variant| installation.made(self.made.settings().clone().with_variant(variant));
+        let figures = standing.variants.figures;
+        let plain = match figures == Figures::default() {
+            true => self.judge_shape(candidate, self.made, standing)?,
+            false => self.judge_shape(
+                candidate,
+                &varied(Variant {
+                    figures,
+                    ..Variant::default()
+                }),
+                standing,
+            )?,
         };
-        let mut shape = self.shape(candidate.redirection, debug)?;
-        let mut opinion = review(&shape);
+        let fits = |judged: &Judged<'_>| judged.opinions.against(&standing.before).next().is_none();
+        if fits(&plain) {
+            return Ok(plain);
+        }
+        for variant in standing.variants.to_try(&plain.opinions) {
+            let judged = self.judge_shape(candidate, &varied(variant), standing)?;
+            if fits(&judged) {
+                return Ok(judged);
+            }
+        }
+        Ok(plain)
+    }
+
+    fn judge_shape(
+        &self,
+        candidate: &Candidate,
+        made: &Arc<Made>,
+        standing: &Standing<'_>,
+    ) -> Result<Judged<'a>, ShapeError> {
+        let Standing {
+            judges,
+            changed,
+            before,
+            ..
+        } = standing;
+        let changed = changed.as_ref().map(Pod::new);
+        let pod = changed.as_ref().unwrap_or(self.pod);
+        let review = |shape: &Shape<'_>| judges.review(&pod.with(&shape.additions()), Some(shape.redirection));
+        let debug = self.config().debug && !self.has_debug_container();
+        let mut shape = self.shape(made, candidate.redirection, debug)?;
+        let mut opinions = review(&shape);
         let mut without_debug = false;
-        if debug && matches!(opinion.verdict, Verdict::Denied { .. }) && opinion.verdict != *before {
-            let bare = self.shape(candidate.redirection, false)?;
-            let bare_opinion = review(&bare);
-            if bare_opinion.verdict == Verdict::Allowed || bare_opinion.verdict == *before {
-                (shape, opinion, without_debug) = (bare, bare_opinion, true);
+        if debug && opinions.against(before).any(Opinion::denies) {
+            let bare = self.shape(made, candidate.redirection, false)?;
+            let bare_opinions = review(&bare);
+            if bare_opinions.against(before).next().is_none() {
+                (shape, opinions, without_debug) = (bare, bare_opinions, true);
             }
         }
         shape.node_selector.clone_from(&candidate.node_selector);
         Ok(Judged {
-            candidate,
+            candidate: candidate.clone(),
             shape,
-            opinion,
+            opinions,
             without_debug,
+            variant: made.config().variant,
+            filled: made.config().filled,
         })
     }
 
-    fn inject(&self, mut draft: Draft, judged: Judged<'_>, metadata: Metadata, starved: &[&str]) -> Decision {
+    fn inject(&self, mut draft: Draft, judged: Judged<'_>, mut metadata: Metadata, starved: &[&str]) -> Decision {
         let Judged {
             candidate:
                 Candidate {
@@ -263,11 +293,18 @@ impl<'a> Choice<'a> {
                     node_selector,
                 },
             shape,
-            opinion,
+            opinions,
             without_debug,
+            variant,
+            filled,
         } = judged;
+        if filled {
+            let text = "a ResourceQuota demands figures of every container: what proxy.resources leaves unset is 100m and \
+                        20Mi requested, 1 and 250Mi at most";
+            draft.warn(Caution::FiguresFilledIn, text.to_owned());
+        }
         if without_debug {
-            let text = format!("{} is not added: pod-security refuses it", inject::DEBUG);
+            let text = format!("{} is not added: a policy refuses it", inject::DEBUG);
             draft.warn(Caution::DebugContainerRefused, text);
         }
         if redirection == Redirection::Cni {
@@ -284,8 +321,9 @@ impl<'a> Choice<'a> {
                 format!("proxy-wait-before-exit-seconds={wait}: a native sidecar stops last anyway"),
             );
         }
-        draft.policies.clear();
-        draft.policies.push(opinion);
+        variants::explain(variant, &mut draft);
+        draft.policies = opinions.into_vec();
+        metadata.vary(variant);
         draft.patch = shape.into_patch(&metadata.with_redirection(redirection), self.inputs.pod, "");
         draft.inject(redirection, reason)
     }
@@ -305,41 +343,6 @@ impl<'a> Choice<'a> {
         if let Some((key, value)) = node_selector {
             let text = format!("the pod gets the node selector {key}={value}");
             draft.warn(Caution::HeldToCniNodes, text);
-        }
-    }
-
-    /// Completes a draft for which no candidate is left.
-    fn refuse(&self, mut draft: Draft, attempts: Attempts<'_>, standing: &Standing<'_>) -> Decision {
-        if let Some(error) = attempts.taken {
-            return draft.deny(DenyReason::NameTaken(error.to_string()));
-        }
-        let admission = &standing.admission;
-        let obstacle = (!draft.policies.is_empty()).then(|| self.obstacle(admission));
-        let refusal = Refusal::new(attempts.obstacles, obstacle, self.asked);
-        if self.config().values.outrigger.on_refused == OnRefused::Deny {
-            return draft.deny(DenyReason::NoRedirection(refusal));
-        }
-        for text in refusal.attempts.into_iter().chain(refusal.obstacle) {
-            draft.warn(Caution::NotMeshed, text);
-        }
-        draft.policies.push(opinion(admission.review(self.pod), None));
-        let default = &self.inputs.installation.values.proxy.opaque_ports;
-        let namespace = self.inputs.namespace.annotations;
-        draft.patch = opaque_ports::patch(Kind::Pod, self.inputs.pod, namespace, default);
-        draft.skip(SkipReason::NoRedirectionAdmitted)
-    }
-
-    /// The setting that Pod Security goes by.
-    fn obstacle(&self, admission: &Admission<'_>) -> String {
-        const ENFORCE: &str = "pod-security.kubernetes.io/enforce";
-        let name = self.inputs.namespace.name;
-        let labels = self.inputs.namespace.labels;
-        match labels.and_then(|labels| labels.get(ENFORCE)?.as_str()) {
-            Some(level) => format!("namespace {name} has {ENFORCE}={level}"),
-            None => format!(
-                "the cluster's default for namespace {name} is {}",
-                admission.policies().enforce
-            ),
         }
     }
 }

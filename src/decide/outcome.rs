@@ -2,12 +2,12 @@
 
 use super::caution::{Caution, Warning};
 use super::eligibility::{AnnotatedAt, SkipReason};
+use super::policies::{Opinion, kind};
 use super::reason::{DenyReason, InjectReason};
 use super::refusal::Refusal;
 use super::trace::Trace;
 use crate::inject::Redirection;
 use crate::inject::patch::Patch;
-use crate::policy::Verdict;
 use std::fmt;
 
 /// What becomes of the pod.
@@ -75,25 +75,6 @@ impl fmt::Display for SkipReasons {
     }
 }
 
-/// One policy's verdict on one candidate.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Opinion {
-    /// The policy's kind, `pod-security`.
-    pub by: &'static str,
-    /// Which policy, such as `baseline:latest`.
-    pub policy: String,
-    /// What exempts the pod: `namespace`, `user` or `runtimeClass`.
-    pub exempt: Option<&'static str>,
-    /// The candidate; nothing for the pod as it came.
-    pub candidate: Option<Redirection>,
-    /// The verdict.
-    pub verdict: Verdict,
-    /// What the API server will say to the pod's creator beside the verdict; looked at for a trace that is kept.
-    pub warning: Option<String>,
-    /// What the API server will write into its audit log; likewise.
-    pub audit: Option<String>,
-}
-
 /// A decision with everything that led to it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
@@ -157,16 +138,22 @@ impl Decision {
         }
     }
 
-    /// The opinion on what becomes of the pod, or the last that refused it: candidates are judged in order, and the one
-    /// that is taken stands alone.
-    pub fn decided_by(&self) -> Option<&Opinion> {
-        self.policies.last()
+    /// What Pod Security says to what becomes of the pod, or to the last candidate that was refused: candidates are judged
+    /// in order, and the one that is taken stands alone.
+    pub fn pod_security(&self) -> Option<&Opinion> {
+        let mut opinions = self.policies.iter().rev();
+        opinions.find(|opinion| opinion.by == kind::POD_SECURITY)
     }
 
     /// Whether a policy refuses the pod that results, whoever is to blame.
     pub fn would_be_refused(&self) -> bool {
-        let denied = |opinion: &Opinion| matches!(opinion.verdict, Verdict::Denied { .. });
-        matches!(self.outcome, Outcome::Deny(_)) || self.decided_by().is_some_and(denied)
+        let result = match self.outcome {
+            Outcome::Inject { redirection, .. } => Some(redirection),
+            Outcome::Skip(_) => None,
+            Outcome::Deny(_) => return true,
+        };
+        let mut opinions = self.policies.iter();
+        opinions.any(|opinion| opinion.candidate == result && opinion.denies())
     }
 
     /// Adds a warning.

@@ -4,6 +4,7 @@ use crate::policy::{Release, Verdict};
 use serde_json::json;
 
 mod pods;
+mod policies;
 mod speech;
 
 /// A pod in a namespace, and what is known about the cluster.
@@ -16,6 +17,8 @@ struct Case {
     release: u32,
     owner: Option<Owner>,
     foreign_plugin: bool,
+    objects: Vec<Value>,
+    round: Round,
 }
 
 /// A pod that asks for injection and breaks no policy, in a namespace that enforces nothing.
@@ -32,6 +35,8 @@ fn case() -> Case {
         release: 36,
         owner: None,
         foreign_plugin: false,
+        objects: Vec::new(),
+        round: Round::First,
     }
 }
 
@@ -67,7 +72,7 @@ impl Case {
                 annotations: self.annotations.as_object(),
             },
             owner: self.owner.as_ref(),
-            requester: "system:serviceaccount:kube-system:replicaset-controller",
+            requester: &Requester::named("system:serviceaccount:kube-system:replicaset-controller"),
             installation: &installation,
             facts: Facts {
                 server: Server::from(Release(self.release)),
@@ -75,6 +80,8 @@ impl Case {
                 coverage: &self.coverage,
                 foreign_plugin: self.foreign_plugin,
                 stale: false,
+                policies: &Installed::compile(&self.objects, Release(self.release)),
+                round: self.round,
             },
         };
         decide(&inputs, Trace::after([]))

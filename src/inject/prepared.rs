@@ -128,6 +128,11 @@ impl Made {
         }
     }
 
+    /// What it was made for.
+    pub fn settings(&self) -> &Settings<'static> {
+        &self.settings
+    }
+
     /// The configuration.
     pub fn config(&self) -> &Config {
         &self.config

@@ -21,7 +21,7 @@ pub struct Shape<'a> {
     /// A label that the pod's node must have.
     pub node_selector: Option<(String, String)>,
     installation: &'a Prepared,
-    made: &'a Made,
+    made: Arc<Made>,
     pod: &'a Pod<'a>,
     parts: Arc<Parts>,
     debug: Option<Value>,
@@ -64,7 +64,7 @@ impl<'a> Shape<'a> {
     /// `with_debug`. The caller has [`check`]ed the configuration.
     pub fn new(
         installation: &'a Prepared,
-        made: &'a Made,
+        made: &Arc<Made>,
         pod: &'a Pod<'a>,
         redirection: Redirection,
         with_debug: bool,
@@ -76,7 +76,7 @@ impl<'a> Shape<'a> {
             node_selector: None,
             parts: made.parts(pod, redirection)?,
             installation,
-            made,
+            made: Arc::clone(made),
             pod,
             debug: with_debug.then(|| debug::container(values).into_value()),
         })

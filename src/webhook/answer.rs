@@ -10,12 +10,12 @@ use crate::cluster::events::{Event, Reason};
 use crate::cluster::{self, Cluster, LookupError};
 use crate::config::Installation;
 use crate::config::annotation::CREATED_BY;
-use crate::decide::{self, Caution, Coverage, Decision, Facts, Inputs, Setup, SetupError, SkipReason, Trace};
+use crate::decide::{self, Caution, Coverage, Decision, Facts, Inputs, Round, Setup, SetupError, SkipReason, Trace};
 use crate::inject::Owner;
 use crate::pod::Pod;
 use crate::pod::workload::Kind;
-use crate::policy::Release;
 use crate::policy::pod_security::Server;
+use crate::policy::{Release, Requester};
 use serde_json::Value;
 use std::str::Utf8Error;
 use std::sync::Arc;
@@ -137,7 +137,11 @@ impl App {
             template: &review.object,
             namespace: &namespace,
             owner: named.as_ref(),
-            requester: &review.user.name,
+            requester: &Requester {
+                user: review.user.name.clone(),
+                groups: review.user.groups.clone(),
+            },
+            round: Round::Second,
         };
         let decision = self.ask(&setup, &question);
         Ok(match is_ours_already(&decision, &review.object) {
@@ -163,6 +167,8 @@ impl App {
                 coverage: &coverage,
                 foreign_plugin: known.foreign_plugin,
                 stale: !known.troubles.is_empty(),
+                policies: &known.policies,
+                round: question.round,
             },
         };
         let mut decision = decide::decide(&inputs, Trace::off());
@@ -183,7 +189,8 @@ struct Question<'a> {
     template: &'a Value,
     namespace: &'a cluster::Namespace,
     owner: Option<&'a Owner>,
-    requester: &'a str,
+    requester: &'a Requester,
+    round: Round,
 }
 
 /// Sub-resources, such as a pod's ephemeral containers, and changes are none of injection's business.

@@ -4,12 +4,12 @@ use super::{Arguments, Entry, Object};
 use crate::cli::input;
 use crate::cluster::{Cluster, Namespace};
 use crate::config::Installation;
-use crate::decide::{self, Coverage, Decision, Facts, Inputs, Setup, Trace};
+use crate::decide::{self, Coverage, Decision, Facts, Inputs, Round, Setup, Trace};
 use crate::inject::Owner;
 use crate::pod::Pod;
 use crate::pod::workload::Kind;
-use crate::policy::Release;
 use crate::policy::pod_security::{self, Configuration, Server};
+use crate::policy::{Release, Requester};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -147,7 +147,7 @@ impl Known {
             pod: &template,
             namespace,
             owner,
-            requester: user.unwrap_or_default(),
+            requester: &Requester::named(user.unwrap_or_default()),
             installation: &self.setup.installation,
             facts: Facts {
                 server: self.server,
@@ -155,6 +155,8 @@ impl Known {
                 coverage,
                 foreign_plugin: known.foreign_plugin,
                 stale: false,
+                policies: &known.policies,
+                round: Round::First,
             },
         };
         decide::decide(&inputs, trace)

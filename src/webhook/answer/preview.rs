@@ -2,8 +2,10 @@
 
 use super::{Answer, App, Question, spoken};
 use crate::cluster::LookupError;
+use crate::decide::Round;
 use crate::inject::Owner;
 use crate::pod::workload::Kind;
+use crate::policy::Requester;
 use crate::webhook::review::Review;
 
 impl App {
@@ -29,7 +31,8 @@ impl App {
                 template,
                 namespace: &namespace,
                 owner: Some(&owner),
-                requester: kind.creator().unwrap_or_default(),
+                requester: &Requester::named(kind.creator().unwrap_or_default()),
+                round: Round::First,
             },
         );
         let workload = format!("{}/{own_name}", kind.name());

@@ -43,7 +43,7 @@ fn reasons(reason: &DenyReason) -> Vec<String> {
         return refusal
             .attempts
             .iter()
-            .chain(&refusal.obstacle)
+            .chain(refusal.obstacles.iter().map(|obstacle| &obstacle.setting))
             .cloned()
             .chain([ways_out])
             .collect();
@@ -81,9 +81,10 @@ pub(super) fn audit(decision: &Decision) -> Vec<(&'static str, String)> {
         ("reason", decision.code().to_owned()),
         ("redirection", decision.redirection().word().to_owned()),
     ];
-    if let Some(opinion) = decision.decided_by() {
-        audit.push((opinion.by, opinion.policy.clone()));
-    }
+    let of_pod_security = decision.pod_security().into_iter();
+    let others = decision.policies.iter().filter(|opinion| opinion.by != "pod-security");
+    let opinions = of_pod_security.chain(others);
+    audit.extend(opinions.map(|opinion| (opinion.by, opinion.policy.clone())));
     audit
 }
 
@@ -96,7 +97,7 @@ pub(super) fn audit_of_denial(reason: &str) -> Vec<(&'static str, String)> {
 
 /// Labels of the metric.
 pub(super) fn labels(decision: &Decision) -> AnswerLabels {
-    let policy = decision.decided_by().map_or("", |opinion| opinion.policy.as_str());
+    let policy = decision.pod_security().map_or("", |opinion| opinion.policy.as_str());
     AnswerLabels {
         decision: decision.code(),
         redirection: decision.redirection().word(),
