@@ -5,6 +5,7 @@
 
 mod aggregate;
 mod grants;
+pub mod installed;
 pub mod limits;
 pub mod pod_security;
 pub mod pod_security_policy;
@@ -13,7 +14,8 @@ mod release;
 pub mod scc;
 mod users;
 
-pub use grants::{Grants, Requester, Usable};
+pub use grants::{Binding, Grants, Requester, Role, Usable};
+pub use installed::Installed;
 pub use release::{Release, ReleaseError};
 pub use users::UserIds;
 

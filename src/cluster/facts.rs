@@ -1,6 +1,7 @@
 //! What the decision asks of a cluster, as plain data.
 
 use crate::decide::Coverage;
+use crate::policy::Installed;
 use crate::policy::pod_security::Server;
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -17,7 +18,7 @@ pub struct Namespace {
 }
 
 /// The cluster at one moment, as one pod sees it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Facts {
     /// The API server; nothing where it did not tell its release.
     pub server: Option<Server>,
@@ -25,6 +26,9 @@ pub struct Facts {
     pub coverage: Option<Arc<Coverage>>,
     /// Whether a plugin on the nodes is Linkerd's.
     pub foreign_plugin: bool,
-    /// What is missing or out of date, by resource, and why; empty as long as the watches stand.
+    /// The admission policies beside Pod Security; each says itself how far it is known.
+    pub policies: Arc<Installed>,
+    /// What is missing or out of date of namespaces, nodes and plugins, by resource, and why; empty as long as the watches
+    /// stand.
     pub troubles: Vec<(&'static str, Arc<str>)>,
 }

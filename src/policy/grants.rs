@@ -5,17 +5,25 @@
 //!
 //! Spec: `rbac.authorization.k8s.io/v1`.
 
+mod rbac;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use self::rbac::Subject;
 use crate::pod;
+
+pub use rbac::{Binding, Role};
 
 /// The group to which the API server lets no authorizer refuse anything.
 const SYSTEM_MASTERS: &str = "system:masters";
 
-/// The namespace of an object that names none.
-const DEFAULT_NAMESPACE: &str = "default";
+/// The group of everybody whose name the API server knows.
+const AUTHENTICATED: &str = "system:authenticated";
+
+/// What the name of a service account begins with, as a user.
+const ACCOUNT: &str = "system:serviceaccount:";
 
 /// What is used by a grant of the verb `use`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,16 +73,40 @@ impl Requester {
     pub fn service_account(namespace: &str, name: &str) -> Self {
         Self {
             user: user_of_account(namespace, name),
-            groups: vec![
-                "system:serviceaccounts".to_owned(),
-                format!("system:serviceaccounts:{namespace}"),
-            ],
+            groups: account_groups(namespace).into(),
         }
+    }
+
+    /// The controller that runs as the account `name` of `kube-system`, as the API server knows it.
+    pub fn controller(name: &str) -> Self {
+        Self::authenticated(user_of_account("kube-system", name), &[])
+    }
+
+    /// A user who has proved to be `user`, in `groups`; a service account that no group is given for is in its own, as
+    /// with the API server's impersonation.
+    pub fn authenticated(user: String, groups: &[String]) -> Self {
+        let account = user.strip_prefix(ACCOUNT).and_then(|account| account.split_once(':'));
+        let mut groups = match account {
+            Some((namespace, _)) if groups.is_empty() => account_groups(namespace).into(),
+            _ => groups.to_vec(),
+        };
+        if !groups.iter().any(|group| group == AUTHENTICATED) {
+            groups.push(AUTHENTICATED.to_owned());
+        }
+        Self { user, groups }
     }
 }
 
+/// The groups of every account of `namespace`.
+fn account_groups(namespace: &str) -> [String; 2] {
+    [
+        "system:serviceaccounts".to_owned(),
+        format!("system:serviceaccounts:{namespace}"),
+    ]
+}
+
 fn user_of_account(namespace: &str, name: &str) -> String {
-    format!("system:serviceaccount:{namespace}:{name}")
+    format!("{ACCOUNT}{namespace}:{name}")
 }
 
 impl Usable {
@@ -102,31 +134,28 @@ impl Usable {
 impl Grants {
     /// Compiles `Role`s, `ClusterRole`s and their bindings; other objects are passed over.
     pub fn compile<'o>(objects: impl IntoIterator<Item = &'o Value>, usable: Usable) -> Self {
-        let (mut roles, mut bindings) = (BTreeMap::new(), Vec::new());
-        for object in objects.into_iter().filter(|object| is_rbac(object)) {
-            match pod::text(object, "kind") {
-                Some(kind @ ("Role" | "ClusterRole")) => {
-                    let namespace = (kind == "Role").then(|| namespace(object));
-                    roles.insert((namespace, name(object)), Names::of_rules(object, usable));
-                }
-                Some("RoleBinding") => bindings.push((Some(namespace(object)), object)),
-                Some("ClusterRoleBinding") => bindings.push((None, object)),
-                _ => {}
-            }
+        let (mut roles, mut bindings) = (Vec::new(), Vec::new());
+        for object in objects {
+            roles.extend(Role::read(object));
+            bindings.extend(Binding::read(object));
         }
+        Self::bind(&roles, &bindings, usable)
+    }
+
+    /// Compiles what was read of roles and bindings. Of two roles with one name the last counts.
+    pub fn bind<'o>(
+        roles: impl IntoIterator<Item = &'o Role>,
+        bindings: impl IntoIterator<Item = &'o Binding>,
+        usable: Usable,
+    ) -> Self {
+        let names = |role: &'o Role| ((role.namespace.as_deref(), role.name.as_str()), role.names(usable));
+        let roles: BTreeMap<_, _> = roles.into_iter().map(names).collect();
         let mut grants = Self::default();
         grants.cluster.group_mut(SYSTEM_MASTERS).every = true;
-        for (namespace, binding) in bindings {
-            let role = binding.get("roleRef").unwrap_or(&Value::Null);
-            let scope = match (pod::text(role, "kind"), namespace) {
-                (Some("ClusterRole"), _) => None,
-                (Some("Role"), Some(namespace)) => Some(namespace),
-                // Nothing else can be bound.
-                _ => continue,
-            };
-            let names = roles.get(&(scope, pod::text(role, "name").unwrap_or_default()));
-            if let Some(names) = names.filter(|names| **names != Names::default()) {
-                grants.grant(namespace, binding, names);
+        for binding in bindings {
+            let names = roles.get(&binding.role());
+            if let Some(names) = names.filter(|names| ***names != Names::default()) {
+                grants.grant(binding, names);
             }
         }
         grants
@@ -143,23 +172,15 @@ impl Grants {
         compiled
     }
 
-    fn grant(&mut self, namespace: Option<&str>, binding: &Value, names: &Names) {
-        let subjects = match namespace {
+    fn grant(&mut self, binding: &Binding, names: &Names) {
+        let subjects = match &binding.namespace {
             None => &mut self.cluster,
-            Some(namespace) => self.namespaces.entry(namespace.to_owned()).or_default(),
+            Some(namespace) => self.namespaces.entry(namespace.clone()).or_default(),
         };
-        for subject in pod::list(binding, "subjects") {
-            let subject_name = pod::text(subject, "name").unwrap_or_default();
-            match pod::text(subject, "kind") {
-                Some("User") => subjects.user_mut(subject_name.to_owned()).add(names),
-                Some("Group") => subjects.group_mut(subject_name).add(names),
-                Some("ServiceAccount") => {
-                    let own = pod::text(subject, "namespace").filter(|namespace| !namespace.is_empty());
-                    if let Some(namespace) = own.or(namespace) {
-                        subjects.user_mut(user_of_account(namespace, subject_name)).add(names);
-                    }
-                }
-                _ => {}
+        for subject in &binding.subjects {
+            match subject {
+                Subject::User(name) => subjects.user_mut(name.clone()).add(names),
+                Subject::Group(name) => subjects.group_mut(name).add(names),
             }
         }
     }
@@ -208,25 +229,6 @@ impl Names {
         self.every |= names.every;
         self.listed.extend(names.listed.iter().cloned());
     }
-}
-
-fn is_rbac(object: &Value) -> bool {
-    pod::text(object, "apiVersion").is_some_and(|version| version.starts_with("rbac.authorization.k8s.io/"))
-}
-
-fn name(object: &Value) -> &str {
-    let metadata = object.get("metadata");
-    metadata
-        .and_then(|metadata| pod::text(metadata, "name"))
-        .unwrap_or_default()
-}
-
-fn namespace(object: &Value) -> &str {
-    let metadata = object.get("metadata");
-    metadata
-        .and_then(|metadata| pod::text(metadata, "namespace"))
-        .filter(|namespace| !namespace.is_empty())
-        .unwrap_or(DEFAULT_NAMESPACE)
 }
 
 fn texts<'v>(object: &'v Value, key: &str) -> impl Iterator<Item = &'v str> {
@@ -322,6 +324,24 @@ mod tests {
             ];
             assert!(!allows(&objects, &member, "shop", "any"), "{rules}");
         }
+    }
+
+    #[test]
+    fn a_controller_is_in_the_groups_of_its_account() {
+        let groups = |requester: Requester| requester.groups.join(" ");
+        let controller = Requester::controller("replicaset-controller");
+        assert_eq!(
+            controller.user,
+            "system:serviceaccount:kube-system:replicaset-controller"
+        );
+        let own = "system:serviceaccounts system:serviceaccounts:kube-system system:authenticated";
+        assert_eq!(groups(controller), own);
+        let alice = |given: &[&str]| {
+            let given: Vec<_> = given.iter().map(|group| (*group).to_owned()).collect();
+            groups(Requester::authenticated("alice".to_owned(), &given))
+        };
+        assert_eq!(alice(&[]), "system:authenticated");
+        assert_eq!(alice(&["a", "system:authenticated"]), "a system:authenticated");
     }
 
     #[test]

@@ -21,6 +21,7 @@ mod tests;
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -31,12 +32,12 @@ use super::{Release, Verdict};
 use crate::pod::{self, Pod};
 
 /// What bounds the requests and limits of a namespace's pods.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Limits {
     /// By name.
-    ranges: Vec<Range>,
+    ranges: Vec<Arc<Range>>,
     /// By name.
-    quotas: Vec<Quota>,
+    quotas: Vec<Arc<Quota>>,
 }
 
 /// Who refuses a pod for its requests and limits.
@@ -62,19 +63,39 @@ pub struct Refusal {
 }
 
 impl Limits {
+    /// Those of a namespace without any.
+    pub const NONE: &'static Self = &Self {
+        ranges: Vec::new(),
+        quotas: Vec::new(),
+    };
+
     /// Compiles the `LimitRange`s and `ResourceQuota`s of one namespace; other objects are passed over.
     pub fn compile<'o>(objects: impl IntoIterator<Item = &'o Value>) -> Self {
         let mut limits = Self::default();
         for object in objects {
             match pod::text(object, "kind") {
-                Some("LimitRange") => limits.ranges.push(Range::read(object)),
-                Some("ResourceQuota") => limits.quotas.push(Quota::read(object)),
+                Some("LimitRange") => limits.ranges.push(Arc::new(Range::read(object))),
+                Some("ResourceQuota") => limits.quotas.push(Arc::new(Quota::read(object))),
                 _ => {}
             }
         }
-        limits.ranges.sort_by(|one, other| one.name.cmp(&other.name));
-        limits.quotas.sort_by(|one, other| one.name.cmp(&other.name));
-        limits
+        limits.in_order()
+    }
+
+    /// What several of the same namespace bound together. Nothing is copied.
+    pub fn join<'l>(parts: impl IntoIterator<Item = &'l Self>) -> Self {
+        let mut limits = Self::default();
+        for part in parts {
+            limits.ranges.extend(part.ranges.iter().cloned());
+            limits.quotas.extend(part.quotas.iter().cloned());
+        }
+        limits.in_order()
+    }
+
+    fn in_order(mut self) -> Self {
+        self.ranges.sort_by(|one, other| one.name.cmp(&other.name));
+        self.quotas.sort_by(|one, other| one.name.cmp(&other.name));
+        self
     }
 
     /// Whether nothing bounds anything. Validation does so all the same.

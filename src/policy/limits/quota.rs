@@ -21,7 +21,7 @@ const DEMANDED: [&str; 6] = [
 ];
 
 /// One object.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Quota {
     pub(super) name: String,
     hard: Figures<'static>,

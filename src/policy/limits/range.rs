@@ -9,7 +9,7 @@ use crate::pod::{self, Quantity, Scale};
 use crate::policy::aggregate::join;
 
 /// One object.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Range {
     pub(super) name: String,
     items: Vec<Item>,
@@ -19,7 +19,7 @@ pub(super) struct Range {
 }
 
 /// One entry that bounds containers or pods.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 struct Item {
     kind: Kind,
     min: Figures<'static>,
