@@ -66,8 +66,7 @@ impl Cluster {
 
     /// A cluster that consists of `objects`, judged by `server` where that is known.
     pub fn of_manifests(objects: &[Value], server: Option<ApiServer>) -> Result<Self, ObjectsError> {
-        let mut index = Index::from_objects(objects)?;
-        index.set_server(server);
+        let index = Index::from_objects(objects, server)?;
         let owners = index::flatten(objects).filter_map(|object| Some((Child::of(object)?, Owner::of(object)?)));
         Ok(Self {
             index: Mutex::new(index),

@@ -28,6 +28,7 @@ pub struct Facts {
     pub foreign_plugin: bool,
     /// The admission policies beside Pod Security; each says itself how far it is known.
     pub policies: Arc<Installed>,
-    /// What is missing or out of date, by resource, and why; empty as long as the watches stand.
+    /// What is missing or out of date of namespaces, nodes and plugins, by resource, and why; empty as long as the watches
+    /// stand.
     pub troubles: Vec<(&'static str, Arc<str>)>,
 }

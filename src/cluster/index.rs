@@ -1,20 +1,26 @@
 //! The index: a plain structure, fed by watches or manifests, that never asks anything itself.
 
 mod collection;
+mod compiler;
 mod coverages;
 mod read;
+mod sources;
 
 pub use collection::{Collection, Freshness};
+pub(super) use compiler::Compiler;
 pub use read::ObjectsError;
-pub(super) use read::{Kept, NodeSpec, flatten, namespace, node, plugin};
+pub(super) use read::{Kept, NodeSpec, binding, flatten, limits, namespace, node, plugin, policy, role};
+pub use sources::{Served, Sources};
 
 use super::facts::{Facts, Namespace};
 use crate::decide::coverage::Plugin;
 use crate::decide::placement::Node;
 use crate::pod::Pod;
 use crate::policy::pod_security::Server;
+use crate::policy::{Installed, Release};
 use coverages::Coverages;
 use serde_json::Value;
+use std::sync::Arc;
 
 /// Everything that watches have told.
 #[derive(Debug, Default)]
@@ -25,6 +31,12 @@ pub struct Index {
     pub nodes: Collection<Node>,
     /// Each DaemonSet of the CNI plugin, by `NAMESPACE/NAME`.
     pub plugins: Collection<Plugin>,
+    /// What policies are compiled from.
+    pub sources: Sources,
+    /// What was compiled last.
+    installed: Arc<Installed>,
+    /// Whether that was compiled from all that there was.
+    compiled: bool,
     coverages: Coverages,
     server: Option<Server>,
     /// Whether nobody can tell the server's release.
@@ -45,18 +57,46 @@ pub struct Status {
 }
 
 impl Index {
-    /// An index of `objects` alone; kinds that it does not hold are passed over.
-    pub fn from_objects(objects: &[Value]) -> Result<Self, ObjectsError> {
+    /// An index of `objects` alone, judged by `server`; kinds that it does not hold are passed over.
+    pub fn from_objects(objects: &[Value], server: Option<Server>) -> Result<Self, ObjectsError> {
         let mut found = read::Objects::default();
         for object in flatten(objects) {
             found.take(object)?;
         }
-        let mut index = Self::default();
+        let mut index = Self {
+            sources: found.sources,
+            untold: true,
+            ..Self::default()
+        };
         index.namespaces.reset(found.namespaces);
         index.nodes.reset(found.nodes);
         index.plugins.reset(found.plugins);
-        index.untold = true;
+        index.sources.complete();
+        index.set_server(server);
+        index.compile();
         Ok(index)
+    }
+
+    /// What policies are compiled from, and for which release: as they are now, for whoever has the time.
+    pub fn snapshot(&self) -> (Sources, Option<Release>) {
+        (self.sources.clone(), self.server.map(|server| server.release))
+    }
+
+    /// Takes what was compiled of `sources`.
+    pub fn install(&mut self, installed: Installed, sources: &Sources) {
+        self.installed = Arc::new(installed);
+        self.compiled |= sources.are_heard();
+    }
+
+    /// What was compiled last.
+    pub fn installed(&self) -> &Arc<Installed> {
+        &self.installed
+    }
+
+    /// Compiles policies at once.
+    pub(super) fn compile(&mut self) {
+        let (sources, release) = self.snapshot();
+        self.install(Compiler::default().compile(&sources, release), &sources);
     }
 
     /// Notes what the server says of its release; where it could not tell, what it said last stays.
@@ -64,7 +104,8 @@ impl Index {
         self.server = server.or(self.server);
     }
 
-    /// Whether namespaces were listed and the server has told its release, and everything else was listed or could not be.
+    /// Whether namespaces were listed and the server has told its release, and everything else was listed or could not be,
+    /// and policies are compiled.
     ///
     /// Namespaces are asked of the API server at every request otherwise, and a wrong release means wrong verdicts, so both
     /// are waited for however long it takes; a server that may not see nodes still decides, and says what it does not know.
@@ -73,15 +114,18 @@ impl Index {
             && self.nodes.freshness() != Freshness::Pending
             && self.plugins.freshness() != Freshness::Pending
             && (self.server.is_some() || self.untold)
+            && self.compiled
     }
 
     /// The state of each watch.
     pub fn status(&self) -> Vec<Status> {
-        vec![
+        let mut all = vec![
             self.namespaces.status("namespaces"),
             self.nodes.status("nodes"),
             self.plugins.status("daemonsets"),
-        ]
+        ];
+        all.extend(self.sources.status());
+        all
     }
 
     /// What the decision asks of the cluster for `pod`.
@@ -95,7 +139,7 @@ impl Index {
         Facts {
             server: self.server,
             coverage: listed.then(|| self.coverages.of(pod, &self.nodes, &self.plugins)),
-            policies: std::sync::Arc::default(),
+            policies: Arc::clone(&self.installed),
             foreign_plugin: self.plugins.iter().any(|plugin| !plugin.ours),
             troubles: troubles
                 .into_iter()

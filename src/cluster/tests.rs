@@ -5,6 +5,7 @@ use super::events::{Event, Events, Reason};
 use super::*;
 use crate::cluster::index::Freshness;
 use crate::policy::Release;
+use crate::policy::installed::Presence;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
@@ -125,11 +126,23 @@ async fn watches_fill_the_index_and_what_is_forbidden_holds_nobody_up() {
         facts.troubles,
         [("nodes", "nodes is forbidden: User cannot list".into())]
     );
-    let freshness: Vec<_> = cluster.status().into_iter().map(|status| status.freshness).collect();
-    assert_eq!(
-        freshness,
-        [Freshness::Current, Freshness::Unavailable, Freshness::Current]
-    );
+    let status: Vec<_> = cluster
+        .status()
+        .into_iter()
+        .map(|status| (status.resource, status.freshness))
+        .collect();
+    let expected = [
+        ("namespaces", Freshness::Current),
+        ("nodes", Freshness::Unavailable),
+        ("daemonsets", Freshness::Current),
+        ("limitranges", Freshness::Unavailable),
+        ("resourcequotas", Freshness::Unavailable),
+    ];
+    assert_eq!(status, expected, "what the server does not tell of is not watched");
+    let Presence::Unknown { why } = &facts.policies.limits else {
+        panic!("{:?}", facts.policies.limits);
+    };
+    assert_eq!(**why, *"limitranges: nodes is forbidden: User cannot list");
 }
 
 #[tokio::test]

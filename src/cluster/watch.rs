@@ -1,11 +1,13 @@
 //! Watches that feed the index, each with its own back-off, none waiting for another.
 
-use super::index::{self, Collection, Freshness, Index, Kept, NodeSpec};
-use crate::policy::Release;
-use crate::policy::pod_security::Server;
+mod discovery;
+mod policies;
+
+pub use discovery::server_of;
+
+use super::index::{self, Collection, Freshness, Index, Kept, NodeSpec, Served};
 use futures::{Stream, StreamExt};
 use k8s_openapi::api::{apps::v1::DaemonSet, core::v1};
-use k8s_openapi::apimachinery::pkg::version::Info;
 use kube::api::{ApiResource, NotUsed, Object, PartialObjectMeta};
 use kube::runtime::watcher::{self, Config, DefaultBackoff, Event, watcher};
 use kube::{Api, Client};
@@ -15,20 +17,12 @@ use std::mem;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tokio::sync::{Notify, watch};
 use tokio::time::{sleep, timeout};
-use tracing::{debug, info, warn};
+use tracing::{info, warn};
 
 /// Objects a page of the first listing: small pages keep small what is held while they are read. A node can have 20 KiB.
 const PAGE: u32 = 100;
-
-/// How often the server is asked for its release, which changes with an upgrade.
-const RELEASE_INTERVAL: Duration = Duration::from_secs(5 * 60);
-
-/// How soon it is asked again when it did not tell.
-const RELEASE_RETRY: Duration = Duration::from_secs(10);
-
-/// How long it may take to tell its release.
-const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A watch that stands again says nothing until an object changes. One that has been quiet for this long is taken to stand:
 /// each further attempt would have failed by then (30 s to connect, as long again to back off). A first listing that has
@@ -40,6 +34,16 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// The trouble of such a listing.
 const NO_ANSWER: &str = "the API server does not answer";
+
+/// What the watches feed.
+struct Feed<'f> {
+    client: &'f Client,
+    index: &'f Mutex<Index>,
+    /// Told of every event: policies may have to be compiled anew.
+    changed: Notify,
+    /// Which policies the server has.
+    served: watch::Sender<Served>,
+}
 
 /// How one resource gets into the index.
 struct Resource<K, T> {
@@ -53,50 +57,67 @@ struct Resource<K, T> {
 
 /// Runs all watches.
 pub(super) async fn all(client: &Client, index: &Mutex<Index>) {
+    let feed = Feed::new(client, index);
     tokio::join!(
-        namespaces(client, index),
-        nodes(client, index),
-        plugins(client, index),
-        release(client, index),
+        namespaces(&feed),
+        nodes(&feed),
+        plugins(&feed),
+        discovery::run(&feed),
+        policies::run(&feed),
     );
 }
 
-async fn namespaces(client: &Client, index: &Mutex<Index>) {
-    let api = Api::<PartialObjectMeta<v1::Namespace>>::all(client.clone());
+impl<'f> Feed<'f> {
+    fn new(client: &'f Client, index: &'f Mutex<Index>) -> Self {
+        Self {
+            client,
+            index,
+            changed: Notify::new(),
+            served: watch::Sender::default(),
+        }
+    }
+
+    fn index(&self) -> MutexGuard<'f, Index> {
+        self.index.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn namespaces(feed: &Feed<'_>) {
+    let api = Api::<PartialObjectMeta<v1::Namespace>>::all(feed.client.clone());
     let resource = Resource {
         name: "namespaces",
         keep: index::namespace,
         collection: |index| &mut index.namespaces,
     };
-    follow(watcher(api, Config::default().page_size(PAGE)), index, &resource, QUIET).await;
+    follow(watcher(api, Config::default().page_size(PAGE)), feed, &resource, QUIET).await;
 }
 
-async fn nodes(client: &Client, index: &Mutex<Index>) {
+async fn nodes(feed: &Feed<'_>) {
     let nodes = ApiResource::erase::<v1::Node>(&());
-    let api = Api::<Object<NodeSpec, NotUsed>>::all_with(client.clone(), &nodes);
+    let api = Api::<Object<NodeSpec, NotUsed>>::all_with(feed.client.clone(), &nodes);
     let resource = Resource {
         name: "nodes",
         keep: index::node,
         collection: |index| &mut index.nodes,
     };
-    follow(watcher(api, Config::default().page_size(PAGE)), index, &resource, QUIET).await;
+    follow(watcher(api, Config::default().page_size(PAGE)), feed, &resource, QUIET).await;
 }
 
-async fn plugins(client: &Client, index: &Mutex<Index>) {
+async fn plugins(feed: &Feed<'_>) {
     let daemon_sets = ApiResource::erase::<DaemonSet>(&());
-    let api = Api::<Object<Value, NotUsed>>::all_with(client.clone(), &daemon_sets);
+    let api = Api::<Object<Value, NotUsed>>::all_with(feed.client.clone(), &daemon_sets);
     let resource = Resource {
         name: "daemonsets",
         keep: index::plugin,
         collection: |index| &mut index.plugins,
     };
-    follow(watcher(api, Config::default().page_size(PAGE)), index, &resource, QUIET).await;
+    follow(watcher(api, Config::default().page_size(PAGE)), feed, &resource, QUIET).await;
 }
 
 /// Feeds the events of one watch into the index.
 async fn follow<K, T: PartialEq>(
     watch: impl Stream<Item = watcher::Result<Event<K>>>,
-    index: &Mutex<Index>,
+    feed: &Feed<'_>,
     resource: &Resource<K, T>,
     quiet: Duration,
 ) {
@@ -104,14 +125,14 @@ async fn follow<K, T: PartialEq>(
     let mut pauses = DefaultBackoff::default();
     let mut listed = Vec::new();
     loop {
-        let before = (resource.collection)(&mut lock(index)).freshness();
+        let (before, generation) = resource.state(&mut feed.index());
         let next = match before {
             Freshness::Pending | Freshness::Stale => timeout(quiet, watch.next()).await,
             Freshness::Unavailable | Freshness::Current => Ok(watch.next().await),
         };
         let failed = matches!(next, Ok(Some(Err(_))));
         {
-            let mut index = lock(index);
+            let mut index = feed.index();
             let collection = (resource.collection)(&mut index);
             match next {
                 Ok(Some(Ok(event))) => resource.take(&mut index, &mut listed, event),
@@ -121,6 +142,9 @@ async fn follow<K, T: PartialEq>(
                 Err(_) => collection.recover(),
             }
             resource.report(&mut index, before);
+            if resource.state(&mut index) != (before, generation) {
+                feed.changed.notify_one();
+            }
         }
         if failed {
             // The watch's own back-off would start anew with every attempt, since each begins with a sign of life.
@@ -130,6 +154,11 @@ async fn follow<K, T: PartialEq>(
 }
 
 impl<K, T: PartialEq> Resource<K, T> {
+    fn state(&self, index: &mut Index) -> (Freshness, u64) {
+        let collection = (self.collection)(index);
+        (collection.freshness(), collection.generation())
+    }
+
     /// Takes one event; a listing counts when it is complete.
     fn take(&self, index: &mut Index, listed: &mut Vec<(Arc<str>, T)>, event: Event<K>) {
         match event {
@@ -188,42 +217,6 @@ fn with_cause(error: &watcher::Error) -> String {
     }
 }
 
-async fn release(client: &Client, index: &Mutex<Index>) {
-    let mut failing = false;
-    loop {
-        let told = match timeout(RELEASE_TIMEOUT, client.apiserver_version()).await {
-            Ok(Ok(info)) => server_of(&info).ok_or_else(|| format!("minor release {:?} is no number", info.minor)),
-            Ok(Err(error)) => Err(error.to_string()),
-            Err(_) => Err(NO_ANSWER.to_owned()),
-        };
-        match &told {
-            Err(error) if !failing => warn!(error, "the API server does not tell its release, trying again"),
-            Err(error) => debug!(error, "the API server does not tell its release"),
-            Ok(server) if failing => info!(release = %server.release, "the API server tells its release"),
-            Ok(_) => {}
-        }
-        failing = told.is_err();
-        let pause = if failing { RELEASE_RETRY } else { RELEASE_INTERVAL };
-        lock(index).set_server(told.ok());
-        sleep(pause).await;
-    }
-}
-
-/// The server that tells `info` at `/version`; an emulated release is told from 1.31 on. Nothing where it is no release.
-pub fn server_of(info: &Info) -> Option<Server> {
-    let release = |minor: &str| format!("1.{minor}").parse::<Release>().ok();
-    let binary = release(&info.minor)?;
-    let emulated = info.emulation_minor.as_deref().and_then(release);
-    Some(Server {
-        emulated: emulated.filter(|emulated| *emulated != binary),
-        ..Server::from(binary)
-    })
-}
-
-fn lock(index: &Mutex<Index>) -> MutexGuard<'_, Index> {
-    index.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -231,18 +224,10 @@ mod tests {
     use futures::future::{Either, select};
     use futures::stream;
 
-    fn info(minor: &str, emulation_minor: Option<&str>) -> Info {
-        Info {
-            major: "1".to_owned(),
-            minor: minor.to_owned(),
-            emulation_minor: emulation_minor.map(str::to_owned),
-            ..Info::default()
-        }
-    }
-
     #[tokio::test]
     async fn a_watch_that_stays_quiet_after_a_failure_is_taken_to_stand() {
-        let index = Mutex::new(Index::default());
+        let (index, client) = (Mutex::default(), Client::new(axum::Router::new(), "default"));
+        let feed = Feed::new(&client, &index);
         let resource: Resource<Node, Node> = Resource {
             name: "nodes",
             keep: |node| (node.name.as_str().into(), Some(node)),
@@ -256,31 +241,18 @@ mod tests {
         let watch = stream::iter(events).chain(stream::pending());
         let seen = async {
             for expected in [Freshness::Stale, Freshness::Current] {
-                while lock(&index).nodes.freshness() != expected {
+                while feed.index().nodes.freshness() != expected {
                     tokio::task::yield_now().await;
                 }
             }
         };
-        let follow = follow(watch, &index, &resource, Duration::from_millis(50));
+        let follow = follow(watch, &feed, &resource, Duration::from_millis(50));
         let (seen, follow) = (pin!(seen), pin!(follow));
         let both = select(seen, follow);
         assert!(matches!(
             timeout(Duration::from_secs(10), both).await,
             Ok(Either::Left(_))
         ));
-        assert_eq!(lock(&index).status()[1].failures, 1);
-    }
-
-    #[test]
-    fn an_emulated_release_is_told_apart() {
-        let emulating = |emulated| Server {
-            emulated: Some(Release(emulated)),
-            ..Server::from(Release(36))
-        };
-        assert_eq!(server_of(&info("27+", None)), Some(Release(27).into()));
-        assert_eq!(server_of(&info("36", Some("35"))), Some(emulating(35)));
-        assert_eq!(server_of(&info("36", Some("36"))), Some(Release(36).into()));
-        assert_eq!(server_of(&info("36", Some(""))), Some(Release(36).into()));
-        assert_eq!(server_of(&info("", None)), None);
+        assert_eq!(feed.index().status()[1].failures, 1);
     }
 }

@@ -127,7 +127,7 @@ impl Default for Installed {
 
 impl<P> Presence<P> {
     /// Before anything is known.
-    fn unheard() -> Self {
+    pub fn unheard() -> Self {
         Self::Unknown {
             why: "the API server has not told yet".into(),
         }

@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The objects of one resource by name, and how far they can be trusted.
+///
+/// A clone shares the objects, and costs as much however many there are.
 #[derive(Debug)]
 pub struct Collection<T> {
-    items: BTreeMap<Arc<str>, Arc<T>>,
+    items: Arc<BTreeMap<Arc<str>, Arc<T>>>,
     listed: bool,
     trouble: Option<Arc<str>>,
     generation: u64,
@@ -30,11 +32,21 @@ pub enum Freshness {
 impl<T> Default for Collection<T> {
     fn default() -> Self {
         Self {
-            items: BTreeMap::new(),
+            items: Arc::default(),
             listed: false,
             trouble: None,
             generation: 0,
             failures: 0,
+        }
+    }
+}
+
+impl<T> Clone for Collection<T> {
+    fn clone(&self) -> Self {
+        Self {
+            items: Arc::clone(&self.items),
+            trouble: self.trouble.clone(),
+            ..*self
         }
     }
 }
@@ -50,6 +62,11 @@ impl<T: PartialEq> Collection<T> {
         self.items.values().map(|item| &**item)
     }
 
+    /// All objects with their names, in order.
+    pub fn named(&self) -> impl Iterator<Item = (&str, &T)> {
+        self.items.iter().map(|(name, item)| (&**name, &**item))
+    }
+
     /// Adds or replaces an object. One that is equal to what is known changes nothing: a node reports in every few
     /// minutes, and what was derived from it must last.
     pub fn apply(&mut self, name: Arc<str>, item: T) {
@@ -57,27 +74,39 @@ impl<T: PartialEq> Collection<T> {
         if self.items.get(&name).is_some_and(|known| **known == item) {
             return;
         }
-        self.items.insert(name, Arc::new(item));
+        Arc::make_mut(&mut self.items).insert(name, Arc::new(item));
         self.generation += 1;
     }
 
     /// Removes an object.
     pub fn delete(&mut self, name: &str) {
         self.trouble = None;
-        if self.items.remove(name).is_some() {
+        if self.items.contains_key(name) {
+            Arc::make_mut(&mut self.items).remove(name);
             self.generation += 1;
         }
     }
 
     /// Replaces all objects.
     pub fn reset(&mut self, items: Vec<(Arc<str>, T)>) {
-        let items = items.into_iter().map(|(name, item)| (name, Arc::new(item))).collect();
+        let items: BTreeMap<_, _> = items.into_iter().map(|(name, item)| (name, Arc::new(item))).collect();
         self.trouble = None;
         self.listed = true;
-        if self.items != items {
-            self.items = items;
+        if *self.items != items {
+            self.items = Arc::new(items);
             self.generation += 1;
         }
+    }
+
+    /// Notes that what is known are all objects.
+    pub fn seal(&mut self) {
+        self.listed = true;
+    }
+
+    /// Notes that the objects cannot be told: none is known.
+    pub fn withhold(&mut self, why: Arc<str>) {
+        self.forget();
+        self.fail(why);
     }
 
     /// Notes that the watch failed; what is known stays.
@@ -89,6 +118,15 @@ impl<T: PartialEq> Collection<T> {
     /// Notes that the watch stands again.
     pub fn recover(&mut self) {
         self.trouble = None;
+    }
+
+    /// Forgets all objects, which nobody watches any more.
+    pub fn forget(&mut self) {
+        *self = Self {
+            generation: self.generation + 1,
+            failures: self.failures,
+            ..Self::default()
+        };
     }
 
     /// How far the objects can be trusted.

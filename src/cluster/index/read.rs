@@ -1,8 +1,14 @@
 //! From objects of the API to what the index keeps of them.
 
+mod policies;
+
+pub(in crate::cluster) use policies::{binding, limits, policy, role};
+
+use super::Sources;
 use crate::cluster::facts::Namespace;
 use crate::decide::coverage::Plugin;
 use crate::decide::placement::{Node, Taint};
+use crate::policy::installed::Source;
 use k8s_openapi::api::core::v1;
 use kube::api::{NotUsed, Object, ObjectMeta, PartialObjectMeta};
 use serde::Deserialize;
@@ -112,6 +118,7 @@ pub(super) struct Objects {
     pub(super) namespaces: Vec<(Arc<str>, Namespace)>,
     pub(super) nodes: Vec<(Arc<str>, Node)>,
     pub(super) plugins: Vec<(Arc<str>, Plugin)>,
+    pub(super) sources: Sources,
 }
 
 impl Objects {
@@ -134,7 +141,11 @@ impl Objects {
                 let (key, found) = plugin(decode("DaemonSet", object)?);
                 self.plugins.extend(found.map(|found| (key, found)));
             }
-            _ => {}
+            _ => {
+                if let Some(source) = Source::of(object) {
+                    self.sources.take(source, decode(source.kind(), object)?);
+                }
+            }
         }
         Ok(())
     }

@@ -32,7 +32,7 @@ fn coverage(index: &mut Index, spec: &Value) -> Arc<Coverage> {
 
 #[test]
 fn manifests_are_a_cluster() {
-    let mut index = Index::from_objects(&objects()).unwrap();
+    let mut index = Index::from_objects(&objects(), None).unwrap();
     assert!(index.settled());
     let shop = index.namespaces.get("shop").unwrap();
     assert_eq!(shop.labels["kubernetes.io/metadata.name"], "shop");
@@ -62,7 +62,7 @@ fn manifests_are_a_cluster() {
 
 #[test]
 fn coverage_is_judged_for_the_nodes_that_a_pod_can_land_on() {
-    let mut index = Index::from_objects(&objects()).unwrap();
+    let mut index = Index::from_objects(&objects(), None).unwrap();
     let bound = |node: &str| {
         let field = json!({"key": "metadata.name", "operator": "In", "values": [node]});
         let terms = json!({"nodeSelectorTerms": [{"matchFields": [field]}]});
@@ -97,7 +97,7 @@ fn coverage_is_judged_for_the_nodes_that_a_pod_can_land_on() {
 
 #[test]
 fn coverage_is_judged_once_until_something_changes() {
-    let mut index = Index::from_objects(&objects()).unwrap();
+    let mut index = Index::from_objects(&objects(), None).unwrap();
     let first = coverage(&mut index, &json!({}));
     assert!(Arc::ptr_eq(&first, &coverage(&mut index, &json!({"containers": []}))));
     index.nodes.delete("n0");
@@ -110,7 +110,7 @@ fn coverage_is_judged_once_until_something_changes() {
 #[test]
 fn a_manifest_of_the_wrong_shape_is_named() {
     let bad = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "labels": {"zone": 7}}});
-    let error = Index::from_objects(&[bad]).unwrap_err().to_string();
+    let error = Index::from_objects(&[bad], None).unwrap_err().to_string();
     assert!(
         error.starts_with("Node \"n1\": metadata.labels.zone: invalid type: integer `7`"),
         "{error}"
@@ -155,6 +155,8 @@ fn a_failing_watch_makes_known_objects_stale_and_unknown_ones_unavailable() {
     index.plugins.reset(Vec::new());
     index.set_server(Some(Release(36).into()));
     index.namespaces.fail("refused".into());
+    index.sources.complete();
+    index.compile();
     assert!(!index.settled(), "namespaces are waited for");
     index.namespaces.reset(Vec::new());
     assert!(index.settled());
@@ -180,6 +182,8 @@ fn a_server_that_never_told_its_release_is_waited_for() {
     index.namespaces.reset(Vec::new());
     index.nodes.reset(Vec::new());
     index.plugins.reset(Vec::new());
+    index.sources.complete();
+    index.compile();
     index.set_server(None);
     assert!(!index.settled());
     index.set_server(Some(Release(36).into()));
@@ -189,7 +193,7 @@ fn a_server_that_never_told_its_release_is_waited_for() {
 
 #[test]
 fn what_is_remembered_of_a_placement_is_as_short_for_a_long_one() {
-    let mut index = Index::from_objects(&objects()).unwrap();
+    let mut index = Index::from_objects(&objects(), None).unwrap();
     let selecting = |zone: &str| json!({"nodeSelector": {"zone": zone.repeat(1 << 20)}});
     let first = coverage(&mut index, &selecting("x"));
     assert!(Arc::ptr_eq(&first, &coverage(&mut index, &selecting("x"))));
