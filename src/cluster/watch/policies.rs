@@ -221,7 +221,7 @@ mod tests {
     fn is_known(index: &mut Index) -> bool {
         match &index.installed().constraints {
             Presence::Present { policies, stale: None } => policies.policies.names().eq(["nonroot"]),
-            _ => false,
+            Presence::Absent | Presence::Unknown { .. } | Presence::Present { .. } => false,
         }
     }
 }
