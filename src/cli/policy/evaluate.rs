@@ -4,8 +4,8 @@
 //! With `--json-lines` a question a line in, an answer a line out, for tools; else manifests at one level of Pod
 //! Security, for people.
 
-use super::input::{self, Folder};
-use super::{Verdict, note, objects, print, printable_line};
+use crate::cli::input::{self, Folder};
+use crate::cli::{Verdict, note, objects, print, printable_line};
 use crate::pod::Pod;
 use crate::pod::workload::Kind;
 use crate::policy::Release;
@@ -13,21 +13,14 @@ use crate::policy::pod_security::question::{Defaulting, answer};
 use crate::policy::pod_security::{Level, Policy, Server, Version, default, evaluate};
 use crate::policy::pod_security_policy;
 use anyhow::{Context, Result, ensure};
-use clap::{Args, Subcommand};
+use clap::Args;
 use serde_json::{Value, json};
 use std::io::{self, BufRead, Write};
 use std::path::PathBuf;
 
-/// What `policy` does.
-#[derive(Subcommand, Clone, Debug)]
-pub(super) enum Action {
-    /// Judge pods by Pod Security
-    Evaluate(Arguments),
-}
-
 /// Arguments of `policy evaluate`.
 #[derive(Args, Clone, Debug)]
-pub(super) struct Arguments {
+pub(in crate::cli) struct Arguments {
     /// Manifests: files, folders (every .yaml, .yml and .json file below them), or - for standard input
     #[arg(value_name = "FILE", conflicts_with = "json_lines")]
     files: Vec<PathBuf>,
@@ -56,8 +49,7 @@ pub(super) struct Arguments {
 }
 
 /// Judges, and prints.
-pub(super) fn run(action: &Action) -> Result<Verdict> {
-    let Action::Evaluate(arguments) = action;
+pub(super) fn run(arguments: &Arguments) -> Result<Verdict> {
     let release = arguments.server_version.unwrap_or(Release::NEWEST);
     let server = release.into();
     if !arguments.json_lines {
