@@ -6,12 +6,12 @@ use crate::cli::{installation, note};
 use crate::cluster::{self, Cluster};
 use crate::config::Installation;
 use crate::config::annotation::{INJECT, inject_mode};
-use crate::decide::{self, Coverage, Decision, Facts, Inputs, Setup};
+use crate::decide::{self, Coverage, Decision, Facts, Inputs, Round, Setup, Trace};
 use crate::inject::Owner;
 use crate::pod::Pod;
 use crate::pod::workload::Kind;
 use crate::policy::pod_security::{self, Server};
-use crate::policy::{Release, Verdict};
+use crate::policy::{Installed, Release, Requester, Verdict};
 use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
 use serde_json::{Map, Value, json};
@@ -99,7 +99,7 @@ pub(super) struct Workload {
     /// The pod, or the template that pods are made from, after the API's defaulting.
     pub(super) pod: Value,
     /// Who creates the pods; empty for a pod, which its author does.
-    pub(super) requester: String,
+    pub(super) requester: Requester,
     owner: Option<Owner>,
 }
 
@@ -184,13 +184,10 @@ impl Site {
             name: owner.name,
         });
         let creator = cluster::Owner::of(child).and_then(|owner| owner.known_kind());
-        let account = creator.and_then(Kind::controller_account);
         Some(Workload {
             title: format!("{}/{name}", kind.name()),
             pod,
-            requester: account.map_or_else(String::new, |account| {
-                format!("system:serviceaccount:kube-system:{account}")
-            }),
+            requester: Requester::named(creator.and_then(Kind::creator).unwrap_or_default()),
             owner,
         })
     }
@@ -198,14 +195,10 @@ impl Site {
     /// What becomes of the pods of `workload`, were the labels of its namespace `labels`.
     pub(super) fn decide(&self, space: &Space, labels: &Map<String, Value>, workload: &Workload) -> Decision {
         let known = self.cluster.facts(&Pod::new(&workload.pod));
-        let by_values = self.setup.installation.values.cni_enabled.then_some(Coverage::Declared);
-        let coverage = self
-            .declared
-            .clone()
-            .or(by_values)
-            .or_else(|| known.coverage.map(Arc::unwrap_or_clone))
-            .unwrap_or(Coverage::None);
-        decide::decide(&Inputs {
+        let declared = self.declared.clone().map(Arc::new);
+        let coverage = declared.or_else(|| self.setup.coverage(known.coverage));
+        let coverage = coverage.as_deref().unwrap_or(&Coverage::None);
+        let inputs = Inputs {
             pod: &workload.pod,
             namespace: decide::Namespace {
                 name: &space.name,
@@ -218,11 +211,15 @@ impl Site {
             facts: Facts {
                 server: self.server,
                 pod_security: &self.setup.pod_security,
-                coverage: &coverage,
+                coverage,
                 foreign_plugin: known.foreign_plugin,
                 stale: false,
+                // Policies of today must not shape those that are being made.
+                policies: &Installed::compile([], self.server.release),
+                round: Round::First,
             },
-        })
+        };
+        decide::decide(&inputs, Trace::off())
     }
 }
 
@@ -257,11 +254,17 @@ impl Workload {
 
 /// Why a policy, or the webhook, refuses the pod that `decision` makes.
 pub(super) fn refusal(decision: &Decision) -> Option<String> {
-    let said = decision.decided_by().map(|opinion| &opinion.verdict);
-    decision.would_be_refused().then(|| match said {
-        Some(Verdict::Denied { message }) => message.clone(),
-        _ => decision.message(),
-    })
+    let said = decision
+        .policies
+        .iter()
+        .rev()
+        .find_map(|opinion| match &opinion.verdict {
+            Verdict::Denied { message } => Some(message.clone()),
+            Verdict::Allowed | Verdict::Unknown { .. } => None,
+        });
+    decision
+        .would_be_refused()
+        .then(|| said.unwrap_or_else(|| decision.message()))
 }
 
 /// The names of the service accounts that `pods` run as; the API server fills in `default`.
