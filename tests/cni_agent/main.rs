@@ -18,6 +18,7 @@ mod cluster;
 mod netns;
 
 mod agent;
+mod full_disk;
 mod life;
 mod repair;
 mod restriction;
