@@ -7,11 +7,11 @@
 
 use divan::Bencher;
 use outrigger::config::Installation;
-use outrigger::decide::{Coverage, Facts, Inputs, Namespace, decide};
+use outrigger::decide::{Coverage, Facts, Inputs, Namespace, Round, Trace, decide};
 use outrigger::inject::{Owner, Prepared};
 use outrigger::pod::workload::Kind;
-use outrigger::policy::Release;
 use outrigger::policy::pod_security::{Configuration, Server};
+use outrigger::policy::{Installed, Release, Requester};
 use serde_json::{Value, json};
 
 fn main() {
@@ -48,8 +48,10 @@ fn decide_and_write(bencher: Bencher<'_, '_>, containers: usize) {
         name: "web".to_owned(),
     };
     let configuration = Configuration::default();
+    let requester = Requester::named("system:serviceaccount:kube-system:replicaset-controller");
+    let policies = Installed::compile([], Release::NEWEST);
     bencher.bench_local(|| {
-        let decision = decide(&Inputs {
+        let inputs = Inputs {
             pod: &pod,
             namespace: Namespace {
                 name: "shop",
@@ -57,7 +59,7 @@ fn decide_and_write(bencher: Bencher<'_, '_>, containers: usize) {
                 annotations: annotations.as_object(),
             },
             owner: Some(&owner),
-            requester: "system:serviceaccount:kube-system:replicaset-controller",
+            requester: &requester,
             installation: &installation,
             facts: Facts {
                 server: Server::from(Release::NEWEST),
@@ -65,8 +67,10 @@ fn decide_and_write(bencher: Bencher<'_, '_>, containers: usize) {
                 coverage: &Coverage::Declared,
                 foreign_plugin: false,
                 stale: false,
+                policies: &policies,
+                round: Round::Second,
             },
-        });
-        decision.patch
+        };
+        decide(&inputs, Trace::off()).patch
     });
 }

@@ -17,29 +17,36 @@ mod caution;
 mod choice;
 mod meshed;
 mod outcome;
+mod policies;
 mod ranking;
 mod reason;
 mod refusal;
 mod setup;
+mod trace;
+mod variants;
 
 pub use caution::{Caution, Warning};
 pub use coverage::Coverage;
 pub use eligibility::{AnnotatedAt, SkipReason};
-pub use outcome::{Decision, Opinion, Outcome};
+pub use outcome::{Decision, Outcome, SkipReasons};
+pub use policies::Opinion;
 #[cfg(feature = "webhook")]
 pub(crate) use ranking::container_of_user;
 pub use reason::{DenyReason, InjectReason};
-pub use refusal::Refusal;
+pub use refusal::{Obstacle, Refusal};
 pub use setup::{Setup, SetupError};
+pub use trace::Trace;
 
-use crate::config::{Config, Consequence, Installation, Layers, NamespaceLayer};
+use crate::config::{Consequence, Installation, Layers, NamespaceLayer, Settings};
 use crate::inject::patch::Patch;
-use crate::inject::{Metadata, Owner, Prepared, opaque_ports};
+use crate::inject::{Made, Metadata, Owner, Prepared, opaque_ports};
 use crate::pod::workload::Kind;
 use crate::pod::{Pod, structure};
 use crate::policy::pod_security::{Configuration, Policy, Server};
-use crate::policy::{Release, Verdict};
+use crate::policy::{Installed, Release, Requester, Verdict};
+use outcome::Draft;
 use serde_json::{Map, Value};
+use std::sync::Arc;
 
 /// The namespace of a pod.
 #[derive(Clone, Copy, Debug)]
@@ -65,6 +72,20 @@ pub struct Facts<'a> {
     pub foreign_plugin: bool,
     /// Whether the facts may be out of date.
     pub stale: bool,
+    /// Every admission policy but Pod Security.
+    pub policies: &'a Installed,
+    /// Where the pod is on its way.
+    pub round: Round,
+}
+
+/// Which of the two rounds of policies that change pods the pod is in: `PodSecurityPolicy` and OpenShift's constraints run
+/// before webhooks and after them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Round {
+    /// The first is to come: a template, or a manifest.
+    First,
+    /// The API server's webhook call comes after the first.
+    Second,
 }
 
 /// Everything that a decision depends on.
@@ -76,80 +97,91 @@ pub struct Inputs<'a> {
     pub namespace: Namespace<'a>,
     /// What the pod belongs to.
     pub owner: Option<&'a Owner>,
-    /// The name of the user who creates the pod.
-    pub requester: &'a str,
+    /// Who creates the pod.
+    pub requester: &'a Requester,
     /// The configuration. What it lacks keeps only pods out that would be injected.
     pub installation: &'a Prepared,
     /// What is known about the cluster.
     pub facts: Facts<'a>,
 }
 
-/// Decides what becomes of one pod.
-pub fn decide(inputs: &Inputs<'_>) -> Decision {
-    let mut decision = judge(inputs);
+/// Decides what becomes of one pod; the facts go to `trace`.
+pub fn decide(inputs: &Inputs<'_>, trace: Trace) -> Decision {
+    let mut decision = judge(inputs, Draft::new(trace));
     if decision.policies.is_empty() {
-        decision.policies.push(choice::as_it_came(inputs));
+        decision.policies = choice::as_it_came(inputs, &mut decision.trace);
     }
-    if let (Some(last), false) = (decision.policies.last(), matches!(decision.outcome, Outcome::Deny(_))) {
-        let said = [("warns", &last.warning), ("audits", &last.audit)];
-        let said = said.map(|(verb, text)| Some(format!("{} {verb}: the pod {}", last.by, text.as_ref()?)));
-        decision.trace.extend(said.into_iter().flatten());
+    if let (Some(opinion), false) = (decision.pod_security(), matches!(decision.outcome, Outcome::Deny(_))) {
+        let said = [("warns", opinion.warning.clone()), ("audits", opinion.audit.clone())];
+        let by = opinion.by;
+        for (verb, text) in said {
+            if let Some(text) = text {
+                decision.trace.note(format_args!("{by} {verb}: the pod {text}"));
+            }
+        }
     }
     decision
 }
 
-fn judge(inputs: &Inputs<'_>) -> Decision {
+fn judge(inputs: &Inputs<'_>, mut draft: Draft) -> Decision {
     let pod = Pod::new(inputs.pod);
-    let mut decision = Decision::default();
-    let eligibility = eligibility::judge(&pod, &inputs.namespace, inputs.installation, &mut decision.trace);
-    decision.annotated_at = eligibility.annotated_at;
-    let meshed = eligibility.reasons == [SkipReason::SidecarAlreadyExists];
-    if !eligibility.reasons.is_empty() && !meshed {
-        return skip(decision, inputs, eligibility.reasons);
+    let eligibility = eligibility::judge(&pod, &inputs.namespace, inputs.installation, &mut draft.trace);
+    draft.annotated_at = eligibility.annotated_at;
+    let meshed = SkipReasons::from(SkipReason::SidecarAlreadyExists);
+    let reasons = SkipReasons::of(eligibility.reasons);
+    if let Some(reasons) = reasons.clone().filter(|reasons| *reasons != meshed) {
+        return skip(draft, inputs, reasons);
     }
     if let Err(malformed) = structure::of_pod(inputs.pod) {
-        return decision.deny(DenyReason::Malformed(malformed));
+        return draft.deny(DenyReason::Malformed(malformed));
     }
-    match meshed::inspect(&pod, inputs.facts.server.release) {
-        Err(reason) => return decision.deny(reason),
-        Ok(repair) if !repair.is_empty() => return repaired(decision, repair),
-        Ok(_) if meshed => return skip(decision, inputs, eligibility.reasons),
-        Ok(_) => {}
+    match (meshed::inspect(&pod, inputs.facts.server.release), reasons) {
+        (Err(reason), _) => return draft.deny(reason),
+        (Ok(repair), _) if !repair.is_empty() => return repaired(draft, repair),
+        (Ok(_), Some(meshed)) => return skip(draft, inputs, meshed),
+        (Ok(_), None) => {}
     }
     let installation = inputs.installation;
-    if let Err(error) = installation.check() {
-        return decision.deny(DenyReason::Configuration(error.to_string()));
+    if let Some(fault) = installation.fault() {
+        return draft.deny(DenyReason::Configuration(fault.to_string()));
     }
-    let config = effective(inputs, installation, &pod, &mut decision);
+    let made = configured(inputs, &pod, &mut draft);
+    let config = made.config();
     if let Some(problem) = config.fatal_problem() {
-        return decision.deny(DenyReason::Value(problem.to_string()));
+        return draft.deny(DenyReason::Value(problem.to_string()));
     }
     if let Some(problem) = config.problems.first().filter(|_| config.values.outrigger.strict) {
-        return decision.deny(DenyReason::Value(problem.to_string()));
+        return draft.deny(DenyReason::Value(problem.to_string()));
     }
-    let asked = match asked::read(&pod, &inputs.namespace, &mut decision.trace) {
+    let asked = match asked::read(&pod, &inputs.namespace, &mut draft.trace) {
         Ok(asked) => asked,
-        Err(value) => return decision.deny(DenyReason::UnknownRedirection(value)),
+        Err(value) => return draft.deny(DenyReason::UnknownRedirection(value)),
     };
     // As with Linkerd, pods of a CronJob's Jobs get no label of an owner.
     let owner = inputs.owner.filter(|owner| owner.kind != Some(Kind::CronJob));
-    let metadata = Metadata::injected(installation, &config, owner, inputs.namespace.name);
+    let metadata = Metadata::injected(installation, config, owner, inputs.namespace.name);
     choice::Choice {
         inputs,
-        installation,
-        config: &config,
+        made: &made,
         pod: &pod,
+        asked,
     }
-    .make(decision, asked, metadata)
+    .make(draft, metadata)
 }
 
 /// A service, or anything else that never gets a proxy: only its opaque ports are of interest.
-pub fn annotate(kind: Kind, object: &Value, installation: &Installation, namespace: &Namespace<'_>) -> Decision {
-    let mut decision = Decision::default();
+pub fn annotate(
+    kind: Kind,
+    object: &Value,
+    installation: &Installation,
+    namespace: &Namespace<'_>,
+    trace: Trace,
+) -> Decision {
+    let mut draft = Draft::new(trace);
     let default = &installation.values.proxy.opaque_ports;
-    decision.patch = opaque_ports::patch(kind, object, namespace.annotations, default);
-    decision.policies.push(Opinion {
-        by: "pod-security",
+    draft.patch = opaque_ports::patch(kind, object, namespace.annotations, default);
+    draft.policies.push(Opinion {
+        by: policies::kind::POD_SECURITY,
         policy: Policy::PRIVILEGED.to_string(),
         exempt: None,
         candidate: None,
@@ -157,19 +189,22 @@ pub fn annotate(kind: Kind, object: &Value, installation: &Installation, namespa
         warning: None,
         audit: None,
     });
-    decision.skip(vec![SkipReason::UnsupportedResource])
+    draft.skip(SkipReason::UnsupportedResource)
 }
 
 /// A pod that is meshed already, with a proxy that needs mending.
-fn repaired(mut decision: Decision, repair: Patch) -> Decision {
-    decision.patch = repair;
+fn repaired(mut draft: Draft, repair: Patch) -> Decision {
+    draft.patch = repair;
     let text = "linkerd-proxy had lost its restartPolicy, and gets it back".to_owned();
-    decision.warn(Caution::ProxyRepaired, text);
-    decision.skip(vec![SkipReason::SidecarAlreadyExists])
+    draft.warn(Caution::ProxyRepaired, text);
+    draft.skip(SkipReason::SidecarAlreadyExists)
 }
 
 /// The pod's configuration, with a warning for each value that was not taken.
-fn effective(inputs: &Inputs<'_>, installation: &Installation, pod: &Pod<'_>, decision: &mut Decision) -> Config {
+fn configured(inputs: &Inputs<'_>, pod: &Pod<'_>, draft: &mut Draft) -> Arc<Made> {
+    let Inputs {
+        installation, facts, ..
+    } = inputs;
     let layers = Layers {
         namespace: Some(NamespaceLayer {
             annotations: inputs.namespace.annotations,
@@ -178,9 +213,19 @@ fn effective(inputs: &Inputs<'_>, installation: &Installation, pod: &Pod<'_>, de
         pod,
         workload: None,
     };
-    let mut config = Config::effective(installation, &layers);
-    decision.trace.extend_from_slice(installation.changes());
-    decision.trace.extend(config.overridden.iter().map(ToString::to_string));
+    let mut settings = Settings::read(installation, &layers);
+    // The sidecar containers of Kubernetes are on by default from 1.29; an older server drops their restartPolicy.
+    let release = facts.server.release;
+    if release < Release::NATIVE_SIDECARS {
+        settings = settings.without_native_sidecars();
+    }
+    let made = installation.made(settings);
+    let config = made.config();
+    installation
+        .changes()
+        .iter()
+        .for_each(|change| draft.trace.note(change));
+    config.overridden.iter().for_each(|field| draft.trace.note(field));
     for problem in &config.problems {
         let caution = match problem.consequence {
             Consequence::Kept => Caution::DoubtfulValue,
@@ -188,32 +233,29 @@ fn effective(inputs: &Inputs<'_>, installation: &Installation, pod: &Pod<'_>, de
             // The denial says it.
             Consequence::Fatal => continue,
         };
-        decision.warn(caution, problem.to_string());
+        draft.warn(caution, problem.to_string());
     }
-    let release = inputs.facts.server.release;
-    // The sidecar containers of Kubernetes are on by default from 1.29; an older server drops their restartPolicy.
-    if config.values.proxy.native_sidecar && release < Release::NATIVE_SIDECARS {
-        config.changed().proxy.native_sidecar = false;
-        decision.trace.push(format!(
+    if config.lost_native_sidecar {
+        draft.trace.note(format_args!(
             "Kubernetes {release} has no native sidecars: the proxy is an ordinary container"
         ));
     }
     let of_job = |owner: &Owner| matches!(owner.kind, Some(Kind::Job | Kind::CronJob));
     if !config.values.proxy.native_sidecar && inputs.owner.is_some_and(of_job) {
         let text = "the proxy is an ordinary container, which runs on when the Job's own are done".to_owned();
-        decision.warn(Caution::JobWillNotFinish, text);
+        draft.warn(Caution::JobWillNotFinish, text);
     }
-    config
+    made
 }
 
 /// A pod that is left alone still gets the list of its opaque ports, unless it is a mirror: one that differs from its
 /// static pod in anything is deleted by the kubelet and made anew, for ever.
-fn skip(mut decision: Decision, inputs: &Inputs<'_>, reasons: Vec<SkipReason>) -> Decision {
-    if !reasons.contains(&SkipReason::MirrorPod) {
+fn skip(mut draft: Draft, inputs: &Inputs<'_>, reasons: SkipReasons) -> Decision {
+    if !reasons.contains(SkipReason::MirrorPod) {
         let default = &inputs.installation.values.proxy.opaque_ports;
-        decision.patch = opaque_ports::patch(Kind::Pod, inputs.pod, inputs.namespace.annotations, default);
+        draft.patch = opaque_ports::patch(Kind::Pod, inputs.pod, inputs.namespace.annotations, default);
     }
-    decision.skip(reasons)
+    draft.skip(reasons)
 }
 
 #[cfg(test)]

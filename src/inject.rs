@@ -24,10 +24,11 @@ mod volumes;
 
 pub use labels::Owner;
 pub use metadata::{CREATED_BY, Metadata};
-pub use prepared::Prepared;
+pub use prepared::{Made, Prepared};
 pub(crate) use proxy::SERVICE_ACCOUNT;
 pub use proxy::user as proxy_user;
 pub use shape::{Shape, ShapeError, check, metadata_patch};
+pub use validator::user as validator_user;
 
 use std::fmt;
 

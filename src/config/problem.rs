@@ -74,7 +74,8 @@ fn cut(value: &str, limit: usize) -> String {
     for character in value.chars() {
         let escaped = character.escape_debug();
         // One for the quote at the start.
-        if quoted.len() + escaped.to_string().len() > limit + 1 {
+        let length: usize = escaped.clone().map(char::len_utf8).sum();
+        if quoted.len() + length > limit + 1 {
             return quoted + "\"…";
         }
         quoted.extend(escaped);

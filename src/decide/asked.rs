@@ -1,6 +1,6 @@
 //! What `linkerd.io/setup-iptables` asks for.
 
-use super::Namespace;
+use super::{Namespace, Trace};
 use crate::config::annotation::SETUP_IPTABLES;
 use crate::inject::Redirection;
 use crate::pod::Pod;
@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 /// Reads the first of pod annotation, pod label, namespace annotation and namespace label.
 ///
 /// `None` leaves the choice to us; a word that means nothing is an error.
-pub fn read(pod: &Pod<'_>, namespace: &Namespace<'_>, trace: &mut Vec<String>) -> Result<Option<Redirection>, String> {
+pub fn read(pod: &Pod<'_>, namespace: &Namespace<'_>, trace: &mut Trace) -> Result<Option<Redirection>, String> {
     let places = [
         ("pod annotation", pod.annotations()),
         ("pod label", pod.labels()),
@@ -22,7 +22,7 @@ pub fn read(pod: &Pod<'_>, namespace: &Namespace<'_>, trace: &mut Vec<String>) -
     else {
         return Ok(None);
     };
-    trace.push(format!("{place} has linkerd.io/setup-iptables={value}"));
+    trace.note(format_args!("{place} has linkerd.io/setup-iptables={value}"));
     match value {
         "true" => Ok(None),
         "false" => Ok(Some(Redirection::None)),

@@ -34,13 +34,15 @@ pub enum Caution {
     InvalidNamespaceLabel,
     /// The pod's own proxy was mended.
     ProxyRepaired,
+    /// Quotas demand figures of the injected containers that nobody named.
+    FiguresFilledIn,
     /// The pod is refused for its own sake, and no redirection would be left once it is not.
     NoRedirectionEither,
 }
 
 impl Caution {
     /// Every kind.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::IgnoredValue,
         Self::DoubtfulValue,
         Self::DebugContainerRefused,
@@ -55,6 +57,7 @@ impl Caution {
         Self::NotMeshed,
         Self::InvalidNamespaceLabel,
         Self::ProxyRepaired,
+        Self::FiguresFilledIn,
         Self::NoRedirectionEither,
     ];
 
@@ -75,6 +78,7 @@ impl Caution {
             Self::NotMeshed => "not_meshed",
             Self::InvalidNamespaceLabel => "invalid_namespace_label",
             Self::ProxyRepaired => "proxy_repaired",
+            Self::FiguresFilledIn => "figures_filled_in",
             Self::NoRedirectionEither => "no_redirection_either",
         }
     }

@@ -1,149 +1,158 @@
 //! Asking every policy about every candidate, and taking the best that is admitted.
 
+mod refuse;
+
+use super::outcome::Draft;
+use super::policies::{Judges, Opinion, Opinions, kind};
 use super::ranking::{self, Candidate};
-use super::{Caution, Coverage, Decision, DenyReason, InjectReason, Inputs, Opinion, Outcome, Refusal, SkipReason};
-use crate::config::Config;
-use crate::config::values::OnRefused;
-use crate::inject::{self, Metadata, Prepared, Redirection, Shape, ShapeError, opaque_ports};
-use crate::pod::workload::Kind;
+use super::variants::{self, Variants};
+use super::{Caution, Coverage, Decision, DenyReason, InjectReason, Inputs, Round, Trace};
+use crate::config::{Config, Figures, Variant};
+use crate::inject::{self, Made, Metadata, Redirection, Shape, ShapeError};
 use crate::pod::{Pod, container_name};
-use crate::policy::Verdict;
-use crate::policy::pod_security::{Admission, Exemption, Question, Review};
+use serde_json::Value;
+use std::sync::Arc;
 
 /// One pod's choice.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Choice<'a> {
     pub(super) inputs: &'a Inputs<'a>,
-    pub(super) installation: &'a Prepared,
-    pub(super) config: &'a Config,
+    pub(super) made: &'a Arc<Made>,
     pub(super) pod: &'a Pod<'a>,
+    /// The redirection that `linkerd.io/setup-iptables` asks for.
+    pub(super) asked: Option<Redirection>,
 }
 
-/// Pod Security as it stands for the pod, and its verdict on the pod as it came.
+/// Every policy as it stands for the pod, and what they say to the pod as it came.
 struct Standing<'a> {
-    admission: Admission<'a>,
-    before: Verdict,
+    judges: Judges<'a>,
+    /// The pod that policies judge, where the first round is to come and changes it.
+    changed: Option<Value>,
+    before: Opinions,
+    variants: Variants,
 }
 
-/// A candidate with the verdict on it.
+/// A candidate with the verdicts on it.
 struct Judged<'a> {
     candidate: Candidate,
     shape: Shape<'a>,
-    opinion: Opinion,
+    opinions: Opinions,
     without_debug: bool,
+    variant: Variant,
+    /// Whether quotas' demands gave the containers figures.
+    filled: bool,
 }
 
-/// Pod Security, as it stands for the pod.
-fn admission<'a>(inputs: &Inputs<'a>) -> Admission<'a> {
-    let Inputs {
-        facts,
-        namespace,
-        requester,
-        ..
-    } = *inputs;
-    let question = Question {
-        server: facts.server,
-        configuration: facts.pod_security,
-        namespace: namespace.name,
-        labels: namespace.labels,
-        user: requester,
-    };
-    question.admission()
+/// What came of the candidates that were not taken at once.
+#[derive(Default)]
+struct Attempts<'a> {
+    /// Redirections, each with what stands against it.
+    obstacles: Vec<String>,
+    /// The best of those that may be taken for want of a better one.
+    second_best: Option<Judged<'a>>,
+    /// The first name that the pod has and injection needs.
+    taken: Option<ShapeError>,
 }
 
-/// The verdict on a pod that is not changed, or was not judged with any redirection.
-pub(super) fn as_it_came(inputs: &Inputs<'_>) -> Opinion {
-    opinion(admission(inputs).review(&Pod::new(inputs.pod)), None)
-}
+impl<'a> Attempts<'a> {
+    /// Keeps a candidate that is not admitted, for want of a better one.
+    fn put_by(&mut self, judged: Judged<'a>, standing: &Standing<'_>) {
+        let denied = judged.opinions.against(&standing.before).any(Opinion::denies);
+        // What refuses the pod as it came is for the API server to say.
+        if !denied || !standing.before.admit() {
+            self.second_best.get_or_insert(judged);
+        }
+    }
 
-/// One policy's words on a candidate.
-fn opinion(review: Review<'_>, candidate: Option<Redirection>) -> Opinion {
-    Opinion {
-        by: "pod-security",
-        policy: review.policy.to_string(),
-        exempt: review.exempt.map(Exemption::name),
-        candidate,
-        verdict: review.verdict,
-        warning: review.warning,
-        audit: review.audit,
+    /// The candidate that is taken now that none is admitted.
+    fn second_best(&mut self, standing: &Standing<'_>, draft: &mut Draft) -> Option<Judged<'a>> {
+        let mut judged = self.second_best.take()?;
+        if !standing.before.admit() {
+            judged.candidate.reason = InjectReason::RefusedAnyway;
+            for obstacle in self.obstacles.drain(..) {
+                draft.warn(Caution::NoRedirectionEither, obstacle);
+            }
+        }
+        Some(judged)
     }
 }
 
-/// A verdict in a word or a sentence.
-fn say(verdict: &Verdict) -> &str {
-    match verdict {
-        Verdict::Allowed => "admitted",
-        Verdict::Denied { message } => message,
-        Verdict::Unknown { why } => why,
-    }
+/// The opinions of every policy on the pod that is not changed, or was not judged with any redirection.
+pub(super) fn as_it_came(inputs: &Inputs<'_>, trace: &mut Trace) -> Vec<Opinion> {
+    let pod = Pod::new(inputs.pod);
+    let judges = Judges::of(inputs, &pod, trace);
+    judges.review(&pod, None).into_vec()
 }
 
 impl<'a> Choice<'a> {
-    /// Chooses, and completes `decision`.
-    pub(super) fn make(&self, mut decision: Decision, asked: Option<Redirection>, metadata: Metadata) -> Decision {
-        let Standing { admission, before } = self.standing(&mut decision);
-        let user = inject::proxy_user(self.config);
-        if let Some(fault) = self.fault(asked, user) {
-            return decision.deny(fault);
+    /// Chooses, and completes `draft`.
+    pub(super) fn make(&self, mut draft: Draft, metadata: Metadata) -> Decision {
+        let standing = self.standing(&mut draft);
+        let user = inject::proxy_user(self.config());
+        if let Some(fault) = self.fault(user) {
+            return draft.deny(fault);
         }
-        let starved = ranking::starved(self.pod, self.config, user);
-        let ranking = ranking::rank(asked, self.inputs.facts.coverage, &starved);
-        let mut attempts = Vec::new();
-        let (mut second_best, mut taken) = (None, None);
-        for candidate in ranking.candidates {
-            let redirection = candidate.redirection;
-            let judged = self.judge(candidate, &admission, &before);
-            let said = judged
-                .as_ref()
-                .map_or_else(ToString::to_string, |judged| say(&judged.opinion.verdict).to_owned());
-            let attempt = format!("{redirection}: {said}");
-            decision.trace.push(attempt.clone());
-            match judged {
-                Ok(judged) if judged.opinion.verdict == Verdict::Allowed || judged.opinion.verdict == before => {
-                    return self.inject(decision, judged, metadata, &starved);
+        let starved = ranking::starved(self.pod, self.config(), user);
+        let ranking = ranking::rank(self.asked, self.inputs.facts.coverage, &starved);
+        let mut attempts = Attempts::default();
+        let best = ranking
+            .candidates
+            .into_iter()
+            .find_map(|candidate| self.attempt(&candidate, &standing, (&mut draft, &mut attempts)));
+        attempts.obstacles.extend(ranking.impossible);
+        match best.or_else(|| attempts.second_best(&standing, &mut draft)) {
+            Some(judged) => self.inject(draft, judged, metadata, &starved),
+            None => self.refuse(draft, attempts, &standing),
+        }
+    }
+
+    /// Tries one candidate; nothing where it is not to be taken before every other was tried.
+    fn attempt(
+        &self,
+        candidate: &Candidate,
+        standing: &Standing<'_>,
+        (draft, attempts): (&mut Draft, &mut Attempts<'a>),
+    ) -> Option<Judged<'a>> {
+        let redirection = candidate.redirection;
+        match self.judge(candidate, standing) {
+            Ok(judged) => {
+                let against: Vec<_> = judged.opinions.against(&standing.before).collect();
+                if against.is_empty() {
+                    draft
+                        .trace
+                        .note(format_args!("{redirection}: {}", judged.opinions.say()));
+                    return Some(judged);
                 }
-                Ok(judged) => {
-                    let denied = matches!(judged.opinion.verdict, Verdict::Denied { .. });
-                    if denied {
-                        attempts.push(attempt);
-                        decision.policies.push(judged.opinion.clone());
-                    }
-                    // What refuses the pod as it came is for the API server to say.
-                    if !denied || before != Verdict::Allowed {
-                        second_best.get_or_insert(judged);
-                    }
+                for opinion in &against {
+                    draft.trace.note(format_args!("{redirection}: {}", opinion.say()));
                 }
-                Err(error) => {
-                    attempts.push(attempt);
-                    if matches!(error, ShapeError::NameTaken { .. }) {
-                        taken.get_or_insert(said);
-                    }
+                for opinion in against.into_iter().filter(|opinion| opinion.denies()) {
+                    let remedy = standing.variants.no_users(opinion);
+                    let remedy = remedy.map(|why| format!("; {why}")).unwrap_or_default();
+                    attempts
+                        .obstacles
+                        .push(format!("{redirection}: {}{remedy}", opinion.say()));
+                    draft.policies.push(opinion.clone());
+                }
+                attempts.put_by(judged, standing);
+            }
+            Err(error) => {
+                draft.trace.note(format_args!("{redirection}: {error}"));
+                attempts.obstacles.push(format!("{redirection}: {error}"));
+                if matches!(error, ShapeError::NameTaken { .. }) {
+                    attempts.taken.get_or_insert(error);
                 }
             }
         }
-        if let Some(mut judged) = second_best {
-            if before != Verdict::Allowed {
-                judged.candidate.reason = InjectReason::RefusedAnyway;
-                for attempt in attempts.iter().chain(&ranking.impossible) {
-                    decision.warn(Caution::NoRedirectionEither, attempt.clone());
-                }
-            }
-            return self.inject(decision, judged, metadata, &starved);
-        }
-        if let Some(error) = taken {
-            return decision.deny(DenyReason::NameTaken(error));
-        }
-        attempts.extend(ranking.impossible);
-        let obstacle = (!decision.policies.is_empty()).then(|| self.obstacle(&admission));
-        self.refuse(decision, Refusal::new(attempts, obstacle, asked), &admission)
+        None
     }
 
     /// What stands in the way of every redirection.
-    fn fault(&self, asked: Option<Redirection>, user: i64) -> Option<DenyReason> {
-        if let Err(error) = inject::check(self.config) {
+    fn fault(&self, user: i64) -> Option<DenyReason> {
+        if let Err(error) = inject::check(self.config()) {
             return Some(DenyReason::Shape(error.to_string()));
         }
-        let redirected = asked != Some(Redirection::None);
+        let redirected = self.asked != Some(Redirection::None);
         let container = ranking::container_of_user(self.pod, user).filter(|_| redirected)?;
         Some(DenyReason::UserClash {
             container: container.to_owned(),
@@ -151,80 +160,131 @@ impl<'a> Choice<'a> {
         })
     }
 
-    /// Writes down what Pod Security asks for, and its verdict on the pod as it came.
-    fn standing(&self, decision: &mut Decision) -> Standing<'_> {
-        let facts = &self.inputs.facts;
-        let admission = admission(self.inputs);
-        let review = admission.review(self.pod);
-        let trace = &mut decision.trace;
-        trace.push(format!(
-            "Kubernetes {}{}",
-            facts.server.release,
-            if facts.stale { " (stale)" } else { "" }
-        ));
-        trace.push(match review.exempt {
-            Some(exempt) => format!(
-                "pod-security enforces {}, from which the {} is exempt",
-                review.policy,
-                exempt.name()
-            ),
-            None => format!("pod-security enforces {}", review.policy),
-        });
-        if let Verdict::Denied { message } = &review.verdict {
-            trace.push(format!("pod-security refuses the pod as it came: {message}"));
+    /// Writes down what the policies ask for, and their verdicts on the pod as it came.
+    fn standing(&self, draft: &mut Draft) -> Standing<'a> {
+        let Inputs { facts, pod, .. } = self.inputs;
+        let stale = if facts.stale { " (stale)" } else { "" };
+        draft
+            .trace
+            .note(format_args!("Kubernetes {}{stale}", facts.server.release));
+        let judges = Judges::of(self.inputs, self.pod, &mut draft.trace);
+        let changed = match facts.round {
+            Round::First => judges.after_first_round(pod),
+            Round::Second => None,
+        };
+        let view = changed.as_ref().map(Pod::new);
+        let judged = view.as_ref().unwrap_or(self.pod);
+        let before = judges.review(judged, None);
+        for opinion in before.iter() {
+            match (opinion.exempt, opinion.by) {
+                (Some(exempt), by) => draft.trace.note(format_args!(
+                    "{by} enforces {}, from which the {exempt} is exempt",
+                    opinion.policy
+                )),
+                (None, by @ kind::POD_SECURITY) => draft.trace.note(format_args!("{by} enforces {}", opinion.policy)),
+                (None, by) => draft.trace.note(format_args!("{by}: {}", opinion.policy)),
+            }
+            if opinion.denies() {
+                let (by, said) = (opinion.by, opinion.say());
+                draft
+                    .trace
+                    .note(format_args!("{by} refuses the pod as it came: {said}"));
+            }
         }
-        trace.push(facts.coverage.to_string());
-        for error in review.label_errors {
-            decision.warn(Caution::InvalidNamespaceLabel, error.to_string());
+        draft.trace.note(facts.coverage);
+        for error in &judges.pod_security.policies().errors {
+            draft.warn(Caution::InvalidNamespaceLabel, error.to_string());
         }
-        let before = review.verdict;
-        Standing { admission, before }
+        Standing {
+            variants: Variants::of(&judges, judged, self.config()),
+            judges,
+            before,
+            changed,
+        }
     }
 
-    fn shape(&self, redirection: Redirection, with_debug: bool) -> Result<Shape<'a>, ShapeError> {
-        let shape = Shape::new(self.installation, self.config, self.pod, redirection, with_debug)?;
+    fn shape(&self, made: &Arc<Made>, redirection: Redirection, with_debug: bool) -> Result<Shape<'a>, ShapeError> {
+        let shape = Shape::new(self.inputs.installation, made, self.pod, redirection, with_debug)?;
         shape.check_names(self.pod)?;
         Ok(shape)
+    }
+
+    fn config(&self) -> &'a Config {
+        self.made.config()
     }
 
     fn has_debug_container(&self) -> bool {
         self.pod.all_containers().any(|it| container_name(it) == inject::DEBUG)
     }
 
-    /// Judges one candidate, without the debug container where only that is refused.
-    fn judge(
-        &self,
-        candidate: Candidate,
-        admission: &Admission<'_>,
-        before: &Verdict,
-    ) -> Result<Judged<'a>, ShapeError> {
-        let debug = self.config.debug && !self.has_debug_container();
-        let review = |shape: &Shape<'_>| {
-            opinion(
-                admission.review(&self.pod.with(&shape.additions())),
-                Some(shape.redirection),
-            )
+    /// Judges one candidate: in a variant where policies refuse what the values say, and without the debug container where
+    /// only that is refused.
+    fn judge(&self, candidate: &Candidate, standing: &Standing<'_>) -> Result<Judged<'a>, ShapeError> {
+        let installation = self.inputs.installation;
+        let varied = |variant| installation.made(self.made.settings().clone().with_variant(variant));
+        let figures = standing.variants.figures;
+        let plain = match figures == Figures::default() {
+            true => self.judge_shape(candidate, self.made, standing)?,
+            false => self.judge_shape(
+                candidate,
+                &varied(Variant {
+                    figures,
+                    ..Variant::default()
+                }),
+                standing,
+            )?,
         };
-        let mut shape = self.shape(candidate.redirection, debug)?;
-        let mut opinion = review(&shape);
+        let fits = |judged: &Judged<'_>| judged.opinions.against(&standing.before).next().is_none();
+        if fits(&plain) {
+            return Ok(plain);
+        }
+        for variant in standing.variants.to_try(&plain.opinions) {
+            let judged = self.judge_shape(candidate, &varied(variant), standing)?;
+            if fits(&judged) {
+                return Ok(judged);
+            }
+        }
+        Ok(plain)
+    }
+
+    fn judge_shape(
+        &self,
+        candidate: &Candidate,
+        made: &Arc<Made>,
+        standing: &Standing<'_>,
+    ) -> Result<Judged<'a>, ShapeError> {
+        let Standing {
+            judges,
+            changed,
+            before,
+            ..
+        } = standing;
+        let changed = changed.as_ref().map(Pod::new);
+        let pod = changed.as_ref().unwrap_or(self.pod);
+        let review = |shape: &Shape<'_>| judges.review(&pod.with(&shape.additions()), Some(shape.redirection));
+        let debug = self.config().debug && !self.has_debug_container();
+        let mut shape = self.shape(made, candidate.redirection, debug)?;
+        let mut opinions = review(&shape);
         let mut without_debug = false;
-        if debug && matches!(opinion.verdict, Verdict::Denied { .. }) && opinion.verdict != *before {
-            let bare = self.shape(candidate.redirection, false)?;
-            let bare_opinion = review(&bare);
-            if bare_opinion.verdict == Verdict::Allowed || bare_opinion.verdict == *before {
-                (shape, opinion, without_debug) = (bare, bare_opinion, true);
+        if debug && opinions.against(before).any(Opinion::denies) {
+            let bare = self.shape(made, candidate.redirection, false)?;
+            let bare_opinions = review(&bare);
+            if bare_opinions.against(before).next().is_none() {
+                (shape, opinions, without_debug) = (bare, bare_opinions, true);
             }
         }
         shape.node_selector.clone_from(&candidate.node_selector);
         Ok(Judged {
-            candidate,
+            candidate: candidate.clone(),
             shape,
-            opinion,
+            opinions,
             without_debug,
+            variant: made.config().variant,
+            filled: made.config().filled,
         })
     }
 
-    fn inject(&self, mut decision: Decision, judged: Judged<'_>, metadata: Metadata, starved: &[&str]) -> Decision {
+    fn inject(&self, mut draft: Draft, judged: Judged<'_>, mut metadata: Metadata, starved: &[&str]) -> Decision {
         let Judged {
             candidate:
                 Candidate {
@@ -233,78 +293,56 @@ impl<'a> Choice<'a> {
                     node_selector,
                 },
             shape,
-            opinion,
+            opinions,
             without_debug,
+            variant,
+            filled,
         } = judged;
+        if filled {
+            let text = "a ResourceQuota demands figures of every container: what proxy.resources leaves unset is 100m and \
+                        20Mi requested, 1 and 250Mi at most";
+            draft.warn(Caution::FiguresFilledIn, text.to_owned());
+        }
         if without_debug {
-            let text = format!("{} is not added: pod-security refuses it", inject::DEBUG);
-            decision.warn(Caution::DebugContainerRefused, text);
+            let text = format!("{} is not added: a policy refuses it", inject::DEBUG);
+            draft.warn(Caution::DebugContainerRefused, text);
         }
         if redirection == Redirection::Cni {
-            self.warn_of_cni(&mut decision, starved, node_selector);
+            self.warn_of_cni(&mut draft, starved, node_selector);
         }
         if redirection == Redirection::None && self.inputs.facts.foreign_plugin {
             let text = "linkerd-cni sets rules whatever linkerd.io/setup-iptables says; outrigger-cni obeys it";
-            decision.warn(Caution::PluginIgnoresAnnotation, text.to_owned());
+            draft.warn(Caution::PluginIgnoresAnnotation, text.to_owned());
         }
-        let wait = self.config.values.proxy.wait_before_exit_seconds;
+        let wait = self.config().values.proxy.wait_before_exit_seconds;
         if shape.native && wait != 0 {
-            decision.warn(
+            draft.warn(
                 Caution::NoEffect,
                 format!("proxy-wait-before-exit-seconds={wait}: a native sidecar stops last anyway"),
             );
         }
-        decision.trace.push(format!("chosen: {redirection}, as {reason}"));
-        decision.policies.clear();
-        decision.policies.push(opinion);
-        decision.patch = shape.into_patch(&metadata.with_redirection(redirection), self.inputs.pod, "");
-        decision.outcome = Outcome::Inject { redirection, reason };
-        decision
+        variants::explain(variant, &mut draft);
+        draft.policies = opinions.into_vec();
+        metadata.vary(variant);
+        draft.patch = shape.into_patch(&metadata.with_redirection(redirection), self.inputs.pod, "");
+        draft.inject(redirection, reason)
     }
 
-    fn warn_of_cni(&self, decision: &mut Decision, starved: &[&str], node_selector: Option<(String, String)>) {
+    fn warn_of_cni(&self, draft: &mut Draft, starved: &[&str], node_selector: Option<(String, String)>) {
         let coverage = self.inputs.facts.coverage;
         match coverage {
-            Coverage::NoNodes => decision.warn(Caution::NoNodeForPod, coverage.to_string()),
-            Coverage::Unknown { .. } => decision.warn(Caution::CniCoverageUnknown, coverage.to_string()),
+            Coverage::NoNodes => draft.warn(Caution::NoNodeForPod, coverage.to_string()),
+            Coverage::Unknown { .. } => draft.warn(Caution::CniCoverageUnknown, coverage.to_string()),
             Coverage::Declared | Coverage::All { .. } | Coverage::Some { .. } | Coverage::None => {}
         }
         if !starved.is_empty() {
             let names = starved.join(", ");
             let text = format!("init containers have no network until the proxy runs: {names}");
-            decision.warn(Caution::InitContainersWithoutNetwork, text);
+            draft.warn(Caution::InitContainersWithoutNetwork, text);
         }
         if let Some((key, value)) = node_selector {
             let text = format!("the pod gets the node selector {key}={value}");
-            decision.warn(Caution::HeldToCniNodes, text);
-        }
-    }
-
-    fn refuse(&self, mut decision: Decision, refusal: Refusal, admission: &Admission<'_>) -> Decision {
-        if self.config.values.outrigger.on_refused == OnRefused::Deny {
-            return decision.deny(DenyReason::NoRedirection(refusal));
-        }
-        for text in refusal.attempts.into_iter().chain(refusal.obstacle) {
-            decision.warn(Caution::NotMeshed, text);
-        }
-        decision.policies.push(opinion(admission.review(self.pod), None));
-        let default = &self.installation.values.proxy.opaque_ports;
-        let namespace = self.inputs.namespace.annotations;
-        decision.patch = opaque_ports::patch(Kind::Pod, self.inputs.pod, namespace, default);
-        decision.skip(vec![SkipReason::NoRedirectionAdmitted])
-    }
-
-    /// The setting that Pod Security goes by.
-    fn obstacle(&self, admission: &Admission<'_>) -> String {
-        const ENFORCE: &str = "pod-security.kubernetes.io/enforce";
-        let name = self.inputs.namespace.name;
-        let labels = self.inputs.namespace.labels;
-        match labels.and_then(|labels| labels.get(ENFORCE)?.as_str()) {
-            Some(level) => format!("namespace {name} has {ENFORCE}={level}"),
-            None => format!(
-                "the cluster's default for namespace {name} is {}",
-                admission.policies().enforce
-            ),
+            draft.warn(Caution::HeldToCniNodes, text);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Whether a pod may be injected at all: Linkerd's rules and words, and what those forget.
 
-use super::Namespace;
+use super::{Namespace, Trace};
 use crate::config::Installation;
 use crate::config::annotation::{CNI_RESOURCE, CONTROL_PLANE_COMPONENT, MIRROR_POD, inject_mode};
 use crate::inject::{NETWORK_VALIDATOR, PROXY, PROXY_INIT, SERVICE_ACCOUNT};
@@ -124,12 +124,7 @@ pub struct Eligibility {
 }
 
 /// Judges `pod`. Every reason is found, not only the first.
-pub fn judge(
-    pod: &Pod<'_>,
-    namespace: &Namespace<'_>,
-    installation: &Installation,
-    trace: &mut Vec<String>,
-) -> Eligibility {
+pub fn judge(pod: &Pod<'_>, namespace: &Namespace<'_>, installation: &Installation, trace: &mut Trace) -> Eligibility {
     let (asked, annotated_at) = asked_for(pod, namespace, trace);
     let projection = installation.values.identity.service_account_token_projection;
     let critical = text(pod.spec(), "priorityClassName") == Some("system-node-critical");
@@ -166,16 +161,16 @@ fn lacks_image(container: &Value) -> bool {
 fn asked_for(
     pod: &Pod<'_>,
     namespace: &Namespace<'_>,
-    trace: &mut Vec<String>,
+    trace: &mut Trace,
 ) -> (Result<(), SkipReason>, Option<AnnotatedAt>) {
     let at_pod = inject_mode(pod.annotations(), pod.labels());
     let at_namespace = inject_mode(namespace.annotations, namespace.labels);
-    let say = |place: &str, value: Option<(&str, &str)>| match value {
-        Some((value, source)) => format!("{place} has {source} linkerd.io/inject={value}"),
-        None => format!("{place} has no linkerd.io/inject"),
+    let mut say = |place: fmt::Arguments<'_>, value: Option<(&str, &str)>| match value {
+        Some((value, source)) => trace.note(format_args!("{place} has {source} linkerd.io/inject={value}")),
+        None => trace.note(format_args!("{place} has no linkerd.io/inject")),
     };
-    trace.push(say(&format!("namespace {}", namespace.name), at_namespace));
-    trace.push(say("pod", at_pod));
+    say(format_args!("namespace {}", namespace.name), at_namespace);
+    say(format_args!("pod"), at_pod);
     let (at_pod, at_namespace) = (at_pod.map(|(value, _)| value), at_namespace.map(|(value, _)| value));
     let valid = |value: Option<&str>| value.is_none_or(|value| ["enabled", "disabled", "ingress"].contains(&value));
     let enables = |value: Option<&str>| value.is_some_and(|value| ["enabled", "ingress"].contains(&value));

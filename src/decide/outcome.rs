@@ -2,11 +2,13 @@
 
 use super::caution::{Caution, Warning};
 use super::eligibility::{AnnotatedAt, SkipReason};
+use super::policies::{Opinion, kind};
 use super::reason::{DenyReason, InjectReason};
 use super::refusal::Refusal;
+use super::trace::Trace;
 use crate::inject::Redirection;
 use crate::inject::patch::Patch;
-use crate::policy::Verdict;
+use std::fmt;
 
 /// What becomes of the pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,29 +20,59 @@ pub enum Outcome {
         /// Why that way.
         reason: InjectReason,
     },
-    /// It is admitted as it is, for the first of these reasons; the list is never empty.
-    Skip(Vec<SkipReason>),
+    /// It is admitted as it is, for the first of these reasons.
+    Skip(SkipReasons),
     /// It is refused.
     Deny(DenyReason),
 }
 
-/// One policy's verdict on one candidate.
+/// Why a pod is left alone: one reason at least.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Opinion {
-    /// The policy's kind, `pod-security`.
-    pub by: &'static str,
-    /// Which policy, such as `baseline:latest`.
-    pub policy: String,
-    /// What exempts the pod: `namespace`, `user` or `runtimeClass`.
-    pub exempt: Option<&'static str>,
-    /// The candidate; nothing for the pod as it came.
-    pub candidate: Option<Redirection>,
-    /// The verdict.
-    pub verdict: Verdict,
-    /// What the API server will say to the pod's creator beside the verdict.
-    pub warning: Option<String>,
-    /// What the API server will write into its audit log.
-    pub audit: Option<String>,
+pub struct SkipReasons {
+    first: SkipReason,
+    others: Vec<SkipReason>,
+}
+
+impl SkipReasons {
+    /// The reasons in order; nothing where there is none.
+    pub fn of(reasons: impl IntoIterator<Item = SkipReason>) -> Option<Self> {
+        let mut reasons = reasons.into_iter();
+        Some(Self {
+            first: reasons.next()?,
+            others: reasons.collect(),
+        })
+    }
+
+    /// The reason that counts.
+    pub fn first(&self) -> SkipReason {
+        self.first
+    }
+
+    /// Every reason, in order.
+    pub fn iter(&self) -> impl Iterator<Item = SkipReason> {
+        [self.first].into_iter().chain(self.others.iter().copied())
+    }
+
+    /// Whether `reason` is one of them.
+    pub fn contains(&self, reason: SkipReason) -> bool {
+        self.iter().any(|own| own == reason)
+    }
+}
+
+impl From<SkipReason> for SkipReasons {
+    fn from(first: SkipReason) -> Self {
+        Self {
+            first,
+            others: Vec::new(),
+        }
+    }
+}
+
+impl fmt::Display for SkipReasons {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.first.fmt(f)?;
+        self.others.iter().try_for_each(|reason| write!(f, ", {reason}"))
+    }
 }
 
 /// A decision with everything that led to it.
@@ -55,22 +87,19 @@ pub struct Decision {
     /// What its author should know.
     pub warnings: Vec<Warning>,
     /// Every fact that was looked at, in order.
-    pub trace: Vec<String>,
+    pub trace: Trace,
     /// The patch of the pod; empty where nothing is to be changed.
     pub patch: Patch,
 }
 
-impl Default for Decision {
-    fn default() -> Self {
-        Self {
-            outcome: Outcome::Skip(Vec::new()),
-            annotated_at: None,
-            policies: Vec::new(),
-            warnings: Vec::new(),
-            trace: Vec::with_capacity(16),
-            patch: Patch::default(),
-        }
-    }
+/// A decision under way: everything but its outcome.
+#[derive(Debug)]
+pub(super) struct Draft {
+    pub(super) annotated_at: Option<AnnotatedAt>,
+    pub(super) policies: Vec<Opinion>,
+    pub(super) warnings: Vec<Warning>,
+    pub(super) trace: Trace,
+    pub(super) patch: Patch,
 }
 
 impl Decision {
@@ -78,7 +107,7 @@ impl Decision {
     pub fn code(&self) -> &'static str {
         match &self.outcome {
             Outcome::Inject { reason, .. } => reason.code(),
-            Outcome::Skip(reasons) => reasons.first().map_or("skipped", |reason| reason.code()),
+            Outcome::Skip(reasons) => reasons.first().code(),
             Outcome::Deny(reason) => reason.code(),
         }
     }
@@ -87,7 +116,7 @@ impl Decision {
     pub fn message(&self) -> String {
         match &self.outcome {
             Outcome::Inject { reason, .. } => reason.to_string(),
-            Outcome::Skip(reasons) => reasons.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+            Outcome::Skip(reasons) => reasons.to_string(),
             Outcome::Deny(reason) => reason.to_string(),
         }
     }
@@ -109,41 +138,87 @@ impl Decision {
         }
     }
 
-    /// The opinion on what becomes of the pod, or the last that refused it: candidates are judged in order, and the one
-    /// that is taken stands alone.
-    pub fn decided_by(&self) -> Option<&Opinion> {
-        self.policies.last()
+    /// What Pod Security says to what becomes of the pod, or to the last candidate that was refused: candidates are judged
+    /// in order, and the one that is taken stands alone.
+    pub fn pod_security(&self) -> Option<&Opinion> {
+        let mut opinions = self.policies.iter().rev();
+        opinions.find(|opinion| opinion.by == kind::POD_SECURITY)
     }
 
     /// Whether a policy refuses the pod that results, whoever is to blame.
     pub fn would_be_refused(&self) -> bool {
-        let denied = |opinion: &Opinion| matches!(opinion.verdict, Verdict::Denied { .. });
-        matches!(self.outcome, Outcome::Deny(_)) || self.decided_by().is_some_and(denied)
+        let result = match self.outcome {
+            Outcome::Inject { redirection, .. } => Some(redirection),
+            Outcome::Skip(_) => None,
+            Outcome::Deny(_) => return true,
+        };
+        let mut opinions = self.policies.iter();
+        opinions.any(|opinion| opinion.candidate == result && opinion.denies())
+    }
+
+    /// Adds a warning.
+    pub(crate) fn warn(&mut self, caution: Caution, text: String) {
+        push_warning(&mut self.warnings, &mut self.trace, Warning { caution, text });
+    }
+}
+
+impl Draft {
+    pub(super) fn new(trace: Trace) -> Self {
+        Self {
+            annotated_at: None,
+            policies: Vec::new(),
+            warnings: Vec::new(),
+            trace,
+            patch: Patch::default(),
+        }
     }
 
     pub(super) fn warn(&mut self, caution: Caution, text: String) {
-        let warning = Warning { caution, text };
-        self.trace.push(format!("warning {warning}"));
-        self.warnings.push(warning);
+        push_warning(&mut self.warnings, &mut self.trace, Warning { caution, text });
     }
 
-    pub(super) fn skip(mut self, reasons: Vec<SkipReason>) -> Self {
-        self.outcome = Outcome::Skip(reasons);
-        self.trace.push(format!("left alone: {}", self.message()));
-        self
+    pub(super) fn inject(mut self, redirection: Redirection, reason: InjectReason) -> Decision {
+        self.trace.note(format_args!("chosen: {redirection}, as {reason}"));
+        self.decided(Outcome::Inject { redirection, reason })
     }
 
-    pub(super) fn deny(mut self, reason: DenyReason) -> Self {
+    pub(super) fn skip(mut self, reasons: impl Into<SkipReasons>) -> Decision {
+        let reasons = reasons.into();
+        self.trace.note(format_args!("left alone: {reasons}"));
+        self.decided(Outcome::Skip(reasons))
+    }
+
+    pub(super) fn deny(mut self, reason: DenyReason) -> Decision {
         self.patch = Patch::default();
         // The attempts of a refusal stand in the trace already.
-        let refused = matches!(reason, DenyReason::NoRedirection(_));
-        let gist = if refused {
-            Refusal::GIST.to_owned()
+        if let DenyReason::NoRedirection(_) = reason {
+            self.trace.note(format_args!("denied: {}", Refusal::GIST));
         } else {
-            reason.to_string()
-        };
-        self.trace.push(format!("denied: {gist}"));
-        self.outcome = Outcome::Deny(reason);
-        self
+            self.trace.note(format_args!("denied: {reason}"));
+        }
+        self.decided(Outcome::Deny(reason))
     }
+
+    fn decided(self, outcome: Outcome) -> Decision {
+        let Self {
+            annotated_at,
+            policies,
+            warnings,
+            trace,
+            patch,
+        } = self;
+        Decision {
+            outcome,
+            annotated_at,
+            policies,
+            warnings,
+            trace,
+            patch,
+        }
+    }
+}
+
+fn push_warning(warnings: &mut Vec<Warning>, trace: &mut Trace, warning: Warning) {
+    trace.note(format_args!("warning {warning}"));
+    warnings.push(warning);
 }

@@ -75,20 +75,31 @@ impl Node {
     }
 }
 
+/// Everything that a pod's placement is read from: node name, node selector, required node affinity, tolerations.
+pub fn source<'a>(pod: &Pod<'a>) -> [Option<&'a Value>; 4] {
+    let spec = pod.spec();
+    [
+        spec.get("nodeName"),
+        spec.get("nodeSelector"),
+        spec.pointer("/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution"),
+        spec.get("tolerations"),
+    ]
+}
+
 impl Placement {
-    /// Reads a pod's placement.
+    /// Reads a pod's placement; equal [`source`]s make equal placements.
     pub fn of(pod: &Pod<'_>) -> Self {
-        let spec = pod.spec();
-        let required = spec.pointer("/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution");
+        let [node_name, node_selector, required, tolerations] = source(pod);
         Self {
-            node_name: text(spec, "nodeName")
+            node_name: node_name
+                .and_then(Value::as_str)
                 .filter(|name| !name.is_empty())
                 .map(str::to_owned),
-            node_selector: string_map(spec.get("nodeSelector")),
+            node_selector: string_map(node_selector),
             terms: required
                 .filter(|it| it.is_object())
                 .map(|it| list(it, "nodeSelectorTerms").cloned().collect()),
-            tolerations: list(spec, "tolerations").cloned().collect(),
+            tolerations: tolerations.and_then(Value::as_array).cloned().unwrap_or_default(),
         }
     }
 

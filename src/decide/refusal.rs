@@ -1,5 +1,6 @@
 //! Why no way is left to redirect a pod's traffic, and what somebody could do about it.
 
+use super::policies::kind;
 use crate::inject::Redirection;
 use std::fmt;
 
@@ -8,10 +9,19 @@ use std::fmt;
 pub struct Refusal {
     /// Each redirection with what stands against it.
     pub attempts: Vec<String>,
-    /// The setting that the policies go by; nothing where none of them refuses anything.
-    pub obstacle: Option<String>,
+    /// The settings that policies go by; none where no policy refuses anything.
+    pub obstacles: Vec<Obstacle>,
     /// What somebody could do, each enough by itself.
     pub ways_out: Vec<&'static str>,
+}
+
+/// A setting that a policy goes by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Obstacle {
+    /// The policy's kind.
+    pub by: &'static str,
+    /// The setting, as a sentence.
+    pub setting: String,
 }
 
 impl Refusal {
@@ -19,10 +29,15 @@ impl Refusal {
     pub const GIST: &'static str = "no way to redirect the pod's traffic is left";
 
     /// A refusal of `attempts`, where `asked` is what `linkerd.io/setup-iptables` asks for.
-    pub(super) fn new(attempts: Vec<String>, obstacle: Option<String>, asked: Option<Redirection>) -> Self {
+    pub(super) fn new(attempts: Vec<String>, obstacles: Vec<Obstacle>, asked: Option<Redirection>) -> Self {
+        let refuses = |by| obstacles.iter().any(|obstacle| obstacle.by == by);
+        let by_pod_security = refuses(kind::POD_SECURITY);
+        let by_limits = obstacles
+            .iter()
+            .any(|obstacle| [kind::LIMIT_RANGE, kind::RESOURCE_QUOTA, kind::VALIDATION].contains(&obstacle.by));
         let ways_out = [
             (
-                asked != Some(Redirection::InitContainer),
+                asked != Some(Redirection::InitContainer) && !by_limits,
                 "put the CNI plugin on the nodes (outrigger-cni or linkerd-cni)",
             ),
             (
@@ -30,15 +45,27 @@ impl Refusal {
                 "leave the choice open: take linkerd.io/setup-iptables away",
             ),
             (
-                asked != Some(Redirection::Cni) && obstacle.is_some(),
+                asked != Some(Redirection::Cni) && by_pod_security,
                 "set pod-security.kubernetes.io/enforce=privileged, which opens the namespace for all its pods",
+            ),
+            (
+                refuses(kind::POD_SECURITY_POLICY),
+                "let its service account use a PodSecurityPolicy that takes it",
+            ),
+            (
+                refuses(kind::CONSTRAINTS),
+                "let its service account use SecurityContextConstraints that take it",
+            ),
+            (
+                by_limits,
+                "set figures that fit with the config.linkerd.io/proxy- annotations of the named resource",
             ),
             (true, "leave the pod out of the mesh with linkerd.io/inject: disabled"),
         ];
         let ways_out = ways_out.into_iter().filter_map(|(helps, way)| helps.then_some(way));
         Self {
             attempts,
-            obstacle,
+            obstacles,
             ways_out: ways_out.collect(),
         }
     }
@@ -47,8 +74,8 @@ impl Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}; ", Self::GIST, self.attempts.join("; "))?;
-        if let Some(obstacle) = &self.obstacle {
-            write!(f, "{obstacle}; ")?;
+        for obstacle in &self.obstacles {
+            write!(f, "{}; ", obstacle.setting)?;
         }
         write!(f, "either {}", self.ways_out.join(", or "))
     }

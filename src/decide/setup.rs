@@ -1,9 +1,11 @@
 //! What an operator sets up, read once: the installation's configuration and what Pod Security does by default.
 
+use super::Coverage;
 use crate::config::{ConfigError, Installation};
 use crate::inject::Prepared;
 use crate::policy::pod_security::{Configuration, ConfigurationError};
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 /// The installation's configuration, and Pod Security's.
 #[derive(Debug)]
@@ -42,6 +44,14 @@ impl Setup {
             installation: installation.into(),
             pod_security,
         })
+    }
+
+    /// Where the CNI plugin is: everywhere, where the values say so, else where it was `seen`.
+    pub fn coverage(&self, seen: Option<Arc<Coverage>>) -> Option<Arc<Coverage>> {
+        match self.installation.values.cni_enabled {
+            true => Some(Arc::new(Coverage::Declared)),
+            false => seen,
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use crate::policy::{Release, Verdict};
 use serde_json::json;
 
 mod pods;
+mod policies;
 mod speech;
 
 /// A pod in a namespace, and what is known about the cluster.
@@ -16,6 +17,8 @@ struct Case {
     release: u32,
     owner: Option<Owner>,
     foreign_plugin: bool,
+    objects: Vec<Value>,
+    round: Round,
 }
 
 /// A pod that asks for injection and breaks no policy, in a namespace that enforces nothing.
@@ -32,6 +35,8 @@ fn case() -> Case {
         release: 36,
         owner: None,
         foreign_plugin: false,
+        objects: Vec::new(),
+        round: Round::First,
     }
 }
 
@@ -59,7 +64,7 @@ impl Case {
     fn decide(&self) -> Decision {
         let installation = Installation::parse(&[self.values], Some("anchors"), "linkerd").unwrap();
         let installation = Prepared::from(installation);
-        decide(&Inputs {
+        let inputs = Inputs {
             pod: &self.pod,
             namespace: Namespace {
                 name: "shop",
@@ -67,7 +72,7 @@ impl Case {
                 annotations: self.annotations.as_object(),
             },
             owner: self.owner.as_ref(),
-            requester: "system:serviceaccount:kube-system:replicaset-controller",
+            requester: &Requester::named("system:serviceaccount:kube-system:replicaset-controller"),
             installation: &installation,
             facts: Facts {
                 server: Server::from(Release(self.release)),
@@ -75,8 +80,11 @@ impl Case {
                 coverage: &self.coverage,
                 foreign_plugin: self.foreign_plugin,
                 stale: false,
+                policies: &Installed::compile(&self.objects, Release(self.release)),
+                round: self.round,
             },
-        })
+        };
+        decide(&inputs, Trace::after([]))
     }
 }
 
@@ -153,7 +161,10 @@ fn a_pod_that_nothing_fits_may_be_admitted_without_a_proxy() {
         ..case().enforcing("baseline")
     }
     .decide();
-    assert_eq!(decision.outcome, Outcome::Skip(vec![SkipReason::NoRedirectionAdmitted]));
+    assert_eq!(
+        decision.outcome,
+        Outcome::Skip(SkipReason::NoRedirectionAdmitted.into())
+    );
     assert!(decision.patch.is_empty());
     let warnings: Vec<_> = decision.warnings.iter().map(ToString::to_string).collect();
     assert!(

@@ -4,17 +4,9 @@
 //! container, not one that names no user and gets the policy's, and not the validator, which proves that redirection
 //! works.
 
+use crate::config::Users;
 use crate::pod::{self, Pod};
 use crate::policy::UserIds;
-
-/// The users of the injected containers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Users {
-    /// The proxy's, nobody else's.
-    pub proxy: i64,
-    /// That of the network validator, or of `linkerd-init`, neither of which outlives the start of the pod.
-    pub validator: i64,
-}
 
 /// Why there are none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -27,25 +19,23 @@ pub enum NoUsers {
     OnlyOne,
 }
 
-impl Users {
-    /// The users nearest to `wanted` that a policy admits by `ids`, for `pod` as it came. What is wanted is kept where it
-    /// will do.
-    pub fn choose(ids: &UserIds, wanted: Self, pod: &Pod<'_>) -> Result<Self, NoUsers> {
-        let taken = taken(pod, ids.given());
-        let proxy = ids.pick(wanted.proxy, &taken).ok_or(NoUsers::ProxyTaken)?;
-        let keeps = ids.admits(wanted.validator) && wanted.validator != proxy;
-        // Another container's user is as good as one of its own.
-        let given = ids.given().filter(|given| *given != proxy && *given != 0);
-        let validator = match (keeps, given) {
-            (true, _) => Some(wanted.validator),
-            (false, Some(given)) => Some(given),
-            (false, None) => ids.pick(wanted.validator, &[proxy]),
-        };
-        Ok(Self {
-            proxy,
-            validator: validator.ok_or(NoUsers::OnlyOne)?,
-        })
-    }
+/// The users nearest to `wanted` that a policy admits by `ids`, for `pod` as it came. What is wanted is kept where it
+/// will do.
+pub fn choose(ids: &UserIds, wanted: Users, pod: &Pod<'_>) -> Result<Users, NoUsers> {
+    let taken = taken(pod, ids.given());
+    let proxy = ids.pick(wanted.proxy, &taken).ok_or(NoUsers::ProxyTaken)?;
+    let keeps = ids.admits(wanted.validator) && wanted.validator != proxy;
+    // Another container's user is as good as one of its own.
+    let given = ids.given().filter(|given| *given != proxy && *given != 0);
+    let validator = match (keeps, given) {
+        (true, _) => Some(wanted.validator),
+        (false, Some(given)) => Some(given),
+        (false, None) => ids.pick(wanted.validator, &[proxy]),
+    };
+    Ok(Users {
+        proxy,
+        validator: validator.ok_or(NoUsers::OnlyOne)?,
+    })
 }
 
 /// The users that the containers of `pod` run as, where `given` is for those that name none.
@@ -80,7 +70,7 @@ mod tests {
 
     fn choose(ids: &UserIds, users: &[Option<i64>]) -> Result<(i64, i64), NoUsers> {
         let pod = pod(users);
-        Users::choose(ids, WANTED, &Pod::new(&pod)).map(|users| (users.proxy, users.validator))
+        super::choose(ids, WANTED, &Pod::new(&pod)).map(|users| (users.proxy, users.validator))
     }
 
     #[test]
@@ -123,7 +113,7 @@ mod tests {
             "securityContext": {"runAsUser": 2102},
             "containers": [{"name": "a"}, {"name": "b", "securityContext": {"runAsUser": 2103}}],
         }});
-        let users = Users::choose(&UserIds::Any, WANTED, &Pod::new(&pod)).unwrap();
+        let users = super::choose(&UserIds::Any, WANTED, &Pod::new(&pod)).unwrap();
         assert_eq!(users.proxy, 2104);
     }
 
@@ -134,7 +124,7 @@ mod tests {
             validator: 65534,
         };
         let pod = json!({});
-        let users = Users::choose(&UserIds::NotRoot, wanted, &Pod::new(&pod)).unwrap();
+        let users = super::choose(&UserIds::NotRoot, wanted, &Pod::new(&pod)).unwrap();
         assert_ne!(users.proxy, users.validator);
     }
 }

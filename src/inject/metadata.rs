@@ -2,7 +2,7 @@
 
 use super::{Owner, Redirection};
 use crate::config::annotation;
-use crate::config::{Config, Installation};
+use crate::config::{Config, Installation, Variant};
 use std::collections::BTreeMap;
 
 /// What `linkerd.io/created-by` says.
@@ -36,6 +36,14 @@ impl Metadata {
             owner.write(&mut labels, &mut annotations);
         }
         Self { annotations, labels }
+    }
+
+    /// Says which user the proxy runs as, where a variant moved it: the rules follow it.
+    pub fn vary(&mut self, variant: Variant) {
+        if let Some(users) = variant.users {
+            self.annotations
+                .insert(annotation::PROXY_UID.to_owned(), users.proxy.to_string());
+        }
     }
 
     /// Says which redirection was chosen: the CNI plugin obeys it.

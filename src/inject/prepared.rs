@@ -1,35 +1,39 @@
 //! An installation with what its values make of the containers.
 //!
-//! Most pods change no value by their annotations, and those that do mostly change the same ones as their siblings. So what
-//! depends on the values alone is made once for each set of them, and kept.
+//! Most pods ask for no other value, and those that do mostly ask for the same as their siblings. So what depends on the
+//! installation and on what is asked for alone is made once for each such set, and kept.
 
-use super::container::Container;
 use super::env::{self, Source, Variables};
 use super::{Redirection, ShapeError, proxy, proxy_init, validator, volumes};
-use crate::config::values::Values;
-use crate::config::{Config, Installation};
+use crate::config::{Config, ConfigError, Installation, Settings};
 use crate::pod::Pod;
+use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// How many sets of values are kept. Each holds some 30 KB once every redirection was asked of it.
+/// How many sets are kept. Each holds some 30 KB once every redirection was asked of it.
 const KEPT: usize = 16;
+
+/// Bytes that a set may ask for if it is to be kept: a dozen long values. Annotations can hold 256 KiB, all of which may end
+/// up in several containers.
+const KEPT_SIZE: usize = 4 << 10;
 
 /// An installation, prepared for injection.
 #[derive(Debug)]
 pub struct Prepared {
     installation: Installation,
+    fault: Option<ConfigError>,
     /// The last used first.
     kept: Mutex<Vec<Arc<Made>>>,
 }
 
-/// What was made for one set of values.
+/// What was made for one set of settings.
 #[derive(Debug)]
-pub(super) struct Made {
-    values: Arc<Values>,
-    user: i64,
+pub struct Made {
+    settings: Settings<'static>,
+    config: Config,
     init_container: OnceLock<Result<Arc<Parts>, ShapeError>>,
     cni: OnceLock<Result<Arc<Parts>, ShapeError>>,
     none: OnceLock<Result<Arc<Parts>, ShapeError>>,
@@ -40,16 +44,42 @@ pub(super) struct Made {
 #[derive(Debug)]
 pub(super) struct Parts {
     /// `linkerd-init` or the validator.
-    pub(super) init: Option<Value>,
+    pub(super) init: Option<Part>,
     /// The proxy without its environment, which no policy reads: that is written for the shape that is chosen alone.
     pub(super) proxy: Value,
+    /// The fields of that, for its environment to be written among them.
+    pub(super) proxy_fields: Vec<(String, Box<RawValue>)>,
     /// The volumes, in the order in which they are added.
-    pub(super) volumes: Vec<Value>,
+    pub(super) volumes: Vec<Part>,
+}
+
+/// A container or a volume.
+#[derive(Debug)]
+pub(super) struct Part {
+    /// As policies look at it.
+    pub(super) value: Value,
+    /// As it is written.
+    pub(super) json: Box<RawValue>,
+}
+
+impl From<Value> for Part {
+    fn from(value: Value) -> Self {
+        Self {
+            json: json(&value),
+            value,
+        }
+    }
+}
+
+/// The JSON of what is made of texts, or was JSON before: it always has one.
+fn json(value: &impl Serialize) -> Box<RawValue> {
+    to_raw_value(value).unwrap_or_default()
 }
 
 impl From<Installation> for Prepared {
     fn from(installation: Installation) -> Self {
         Self {
+            fault: installation.check().err(),
             installation,
             kept: Mutex::default(),
         }
@@ -65,13 +95,21 @@ impl Deref for Prepared {
 }
 
 impl Prepared {
-    /// What is made for the values of `config`.
-    pub(super) fn made(&self, config: &Config) -> Arc<Made> {
+    /// What an injected pod cannot do without and the installation lacks: see [`Installation::check`].
+    pub fn fault(&self) -> Option<&ConfigError> {
+        self.fault.as_ref()
+    }
+
+    /// The configuration that `settings`, which were read for this installation, make of it, with what depends on that.
+    pub fn made(&self, settings: Settings<'_>) -> Arc<Made> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let made = match kept.iter().position(|made| made.fits(config)) {
+        let made = match kept.iter().position(|made| made.settings == settings) {
             Some(index) => kept.remove(index),
-            None => Arc::new(Made::of(config)),
+            None => Arc::new(Made::new(&self.installation, settings)),
         };
+        if made.settings.size() > KEPT_SIZE {
+            return made;
+        }
         kept.truncate(KEPT - 1);
         kept.insert(0, Arc::clone(&made));
         made
@@ -79,10 +117,10 @@ impl Prepared {
 }
 
 impl Made {
-    fn of(config: &Config) -> Self {
+    fn new(installation: &Installation, settings: Settings<'_>) -> Self {
         Self {
-            values: Arc::clone(&config.values),
-            user: proxy::user(config),
+            config: Config::new(installation, &settings),
+            settings: settings.into_owned(),
             init_container: OnceLock::new(),
             cni: OnceLock::new(),
             none: OnceLock::new(),
@@ -90,21 +128,21 @@ impl Made {
         }
     }
 
-    fn fits(&self, config: &Config) -> bool {
-        let same = Arc::ptr_eq(&self.values, &config.values) || self.values == config.values;
-        same && self.user == proxy::user(config)
+    /// What it was made for.
+    pub fn settings(&self) -> &Settings<'static> {
+        &self.settings
     }
 
-    /// The parts of `pod`, whose configuration is `config`.
-    pub(super) fn parts(
-        &self,
-        config: &Config,
-        pod: &Pod<'_>,
-        redirection: Redirection,
-    ) -> Result<Arc<Parts>, ShapeError> {
-        let make = || Parts::new(config, pod, redirection).map(Arc::new);
+    /// The configuration.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The parts of `pod`, which is one of those that ask for this.
+    pub(super) fn parts(&self, pod: &Pod<'_>, redirection: Redirection) -> Result<Arc<Parts>, ShapeError> {
+        let make = || Parts::new(&self.config, pod, redirection).map(Arc::new);
         // Without a token of its own the proxy shares the application's, which is another in every pod.
-        if !config.values.identity.service_account_token_projection {
+        if !self.config.values.identity.service_account_token_projection {
             return make();
         }
         let made = match redirection {
@@ -116,10 +154,13 @@ impl Made {
     }
 
     /// The environment of the proxy, each variable as JSON.
-    pub(super) fn variables(&self, source: &Source<'_>) -> &Variables<Box<RawValue>> {
+    pub(super) fn variables(&self, installation: &Installation) -> &Variables<Box<RawValue>> {
         self.variables.get_or_init(|| {
-            // Every variable is made of texts, or was JSON before: none can fail.
-            env::variables(source).map(|variable| to_raw_value(variable).unwrap_or_default())
+            let source = Source {
+                installation,
+                config: &self.config,
+            };
+            env::variables(&source).map(json)
         })
     }
 }
@@ -132,10 +173,16 @@ impl Parts {
             Redirection::Cni => Some(validator::container(config)),
             Redirection::None => None,
         };
+        let proxy = proxy::container(config, pod).into_value();
+        let fields = proxy.as_object().into_iter().flatten();
         Ok(Self {
-            init: init.map(Container::into_value),
-            proxy: proxy::container(config, pod).into_value(),
-            volumes: volumes::volumes(values, redirection),
+            init: init.map(|container| container.into_value().into()),
+            proxy_fields: fields.map(|(key, value)| (key.clone(), json(value))).collect(),
+            proxy,
+            volumes: volumes::volumes(values, redirection)
+                .into_iter()
+                .map(Part::from)
+                .collect(),
         })
     }
 }
@@ -151,19 +198,19 @@ mod tests {
         Prepared::from(Installation::parse(&[document], Some("anchors"), "linkerd").unwrap())
     }
 
-    fn config(prepared: &Prepared, pod: &Pod<'_>) -> Config {
+    fn made(prepared: &Prepared, pod: &Pod<'_>) -> Arc<Made> {
         let layers = Layers {
             namespace: None,
             pod,
             workload: None,
         };
-        Config::effective(prepared, &layers)
+        prepared.made(Settings::read(prepared, &layers))
     }
 
     fn patch(prepared: &Prepared, template: &Value, redirection: Redirection) -> Value {
         let pod = Pod::new(template);
-        let config = config(prepared, &pod);
-        let shape = Shape::new(prepared, &config, &pod, redirection, false).unwrap();
+        let made = made(prepared, &pod);
+        let shape = Shape::new(prepared, &made, &pod, redirection, false).unwrap();
         json!(shape.into_patch(&Metadata::default(), template, ""))
     }
 
@@ -192,15 +239,21 @@ mod tests {
     }
 
     #[test]
-    fn pods_with_the_same_values_share_what_is_made() {
+    fn pods_that_ask_for_the_same_share_what_is_made() {
         let prepared = prepared("linkerdVersion: v1");
-        let made = |user| {
-            let template = template(user, 80);
-            prepared.made(&config(&prepared, &Pod::new(&template)))
-        };
-        let first = made(1);
-        assert!(!Arc::ptr_eq(&first, &made(2)));
-        assert!(Arc::ptr_eq(&first, &made(1)));
+        let of_user = |user| made(&prepared, &Pod::new(&template(user, 80)));
+        let first = of_user(1);
+        assert!(!Arc::ptr_eq(&first, &of_user(2)));
+        assert!(Arc::ptr_eq(&first, &of_user(1)));
+    }
+
+    #[test]
+    fn what_asks_for_much_is_not_kept() {
+        let prepared = prepared("linkerdVersion: v1");
+        let annotations = json!({"config.linkerd.io/proxy-log-level": "x".repeat(KEPT_SIZE + 1)});
+        let template = json!({"metadata": {"annotations": annotations}});
+        made(&prepared, &Pod::new(&template));
+        assert!(prepared.kept.lock().unwrap().is_empty());
     }
 
     #[test]
@@ -210,8 +263,7 @@ mod tests {
             let mount = json!({"name": name, "mountPath": proxy::SERVICE_ACCOUNT});
             let template = json!({"spec": {"containers": [{"volumeMounts": [mount]}]}});
             let pod = Pod::new(&template);
-            let config = config(&prepared, &pod);
-            let parts = prepared.made(&config).parts(&config, &pod, Redirection::Cni).unwrap();
+            let parts = made(&prepared, &pod).parts(&pod, Redirection::Cni).unwrap();
             parts.proxy["volumeMounts"][1]["name"].clone()
         };
         assert_eq!(

@@ -2,8 +2,8 @@
 
 use super::container::{Amounts, Container, ContainerPort, Exec, HttpGet, Lifecycle, Probe, Resources, VolumeMount};
 use super::{PROXY, volumes};
-use crate::config::Config;
 use crate::config::values::{self, Values};
+use crate::config::{Config, Variant};
 use crate::pod::{Pod, list, text};
 use serde_json::{Map, Value, json};
 
@@ -100,7 +100,7 @@ pub(super) fn group(config: &Config) -> Option<i64> {
 fn security_context(config: &Config) -> Map<String, Value> {
     let values = &config.values;
     let mut context = values.proxy.security_context.clone();
-    confine(&mut context);
+    confine(&mut context, config.variant);
     context.insert("runAsUser".to_owned(), user(config).into());
     if let Some(group) = group(config) {
         context.insert("runAsGroup".to_owned(), group.into());
@@ -109,7 +109,7 @@ fn security_context(config: &Config) -> Map<String, Value> {
 }
 
 /// Sets the fields that Pod Security's `restricted` level asks of a container, users apart.
-pub(super) fn confine(context: &mut Map<String, Value>) {
+pub(super) fn confine(context: &mut Map<String, Value>, variant: Variant) {
     for (field, value) in [
         ("allowPrivilegeEscalation", json!(false)),
         ("capabilities", json!({"drop": ["ALL"]})),
@@ -118,6 +118,9 @@ pub(super) fn confine(context: &mut Map<String, Value>) {
         ("seccompProfile", json!({"type": "RuntimeDefault"})),
     ] {
         context.insert(field.to_owned(), value);
+    }
+    if variant.without_seccomp {
+        context.remove("seccompProfile");
     }
     // Absent means false; a value of the operator's would be the only way for it to be true.
     context.remove("privileged");

@@ -3,7 +3,7 @@
 use super::container::{Container, VolumeMount};
 use super::proxy;
 use super::{PROXY_INIT, ShapeError};
-use crate::config::values::{NOBODY, ProxyInit, Values};
+use crate::config::values::{NOBODY, Values};
 use crate::config::{Config, quote};
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
@@ -22,7 +22,7 @@ pub(super) fn container(config: &Config) -> Result<Container<'_>, ShapeError> {
         command: vec!["/usr/lib/linkerd/linkerd2-proxy-init"],
         args: arguments(values, proxy::user(config))?,
         resources: proxy::resources(values),
-        security_context: security_context(init),
+        security_context: security_context(config),
         termination_message_policy: Some("FallbackToLogsOnError"),
         volume_mounts: vec![VolumeMount {
             mount_path: &init.xt_mount_path.mount_path,
@@ -116,7 +116,8 @@ fn ignored_inbound(values: &Values) -> String {
     }
 }
 
-fn security_context(init: &ProxyInit) -> Map<String, Value> {
+fn security_context(config: &Config) -> Map<String, Value> {
+    let init = &config.values.proxy_init;
     // A user of 0 would be root.
     let nobody = |id: i64| if id == 0 { NOBODY } else { id };
     let (user, group) = match init.run_as_root {
@@ -133,7 +134,10 @@ fn security_context(init: &ProxyInit) -> Map<String, Value> {
         "runAsGroup": group,
         "runAsNonRoot": !init.run_as_root,
         "runAsUser": user,
-        "seccompProfile": {"type": "RuntimeDefault"},
     });
-    context.as_object().cloned().unwrap_or_default()
+    let mut context = context.as_object().cloned().unwrap_or_default();
+    if !config.variant.without_seccomp {
+        context.insert("seccompProfile".to_owned(), json!({"type": "RuntimeDefault"}));
+    }
+    context
 }

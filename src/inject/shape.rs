@@ -1,12 +1,13 @@
 //! Everything that injection adds to one pod with one redirection.
 
-use super::env::{Source, WithPorts};
+use super::env::WithPorts;
 use super::patch::Patch;
 use super::prepared::{Made, Parts, Prepared};
 use super::{Metadata, Redirection, debug, proxy, volumes};
 use crate::config::{Config, quote};
 use crate::pod::{Additions, Pod, container_name};
-use serde::Serialize;
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
@@ -20,9 +21,8 @@ pub struct Shape<'a> {
     /// A label that the pod's node must have.
     pub node_selector: Option<(String, String)>,
     installation: &'a Prepared,
-    config: &'a Config,
-    pod: &'a Pod<'a>,
     made: Arc<Made>,
+    pod: &'a Pod<'a>,
     parts: Arc<Parts>,
     debug: Option<Value>,
 }
@@ -60,26 +60,25 @@ pub enum ShapeError {
 }
 
 impl<'a> Shape<'a> {
-    /// The shape of `pod` with `redirection`; with the debug container where `with_debug`. The caller has [`check`]ed
-    /// the configuration.
+    /// The shape of `pod`, which asks for what was `made`, with `redirection`; with the debug container where
+    /// `with_debug`. The caller has [`check`]ed the configuration.
     pub fn new(
         installation: &'a Prepared,
-        config: &'a Config,
+        made: &Arc<Made>,
         pod: &'a Pod<'a>,
         redirection: Redirection,
         with_debug: bool,
     ) -> Result<Self, ShapeError> {
-        let made = installation.made(config);
+        let values = &made.config().values;
         Ok(Self {
             redirection,
-            native: config.values.proxy.native_sidecar,
+            native: values.proxy.native_sidecar,
             node_selector: None,
-            parts: made.parts(config, pod, redirection)?,
-            made,
+            parts: made.parts(pod, redirection)?,
             installation,
-            config,
+            made: Arc::clone(made),
             pod,
-            debug: with_debug.then(|| debug::container(&config.values).into_value()),
+            debug: with_debug.then(|| debug::container(values).into_value()),
         })
     }
 
@@ -91,10 +90,11 @@ impl<'a> Shape<'a> {
             init,
             proxy,
             volumes: added,
+            ..
         } = &*self.parts;
-        let own = init.iter().chain([proxy]).chain(&self.debug);
+        let own = init.iter().map(|init| &init.value).chain([proxy]).chain(&self.debug);
         let own = own.map(|container| ("container", container, &containers));
-        let mut all = own.chain(added.iter().map(|volume| ("volume", volume, &volumes)));
+        let mut all = own.chain(added.iter().map(|volume| ("volume", &volume.value, &volumes)));
         match all.find(|(_, added, taken)| taken.contains(&container_name(added))) {
             Some((what, added, _)) => Err(ShapeError::NameTaken {
                 what,
@@ -106,12 +106,14 @@ impl<'a> Shape<'a> {
 
     /// The additions as a view, to judge the candidate that they make.
     pub fn additions(&self) -> Additions<'_> {
-        let Parts { init, proxy, volumes } = &*self.parts;
+        let Parts {
+            init, proxy, volumes, ..
+        } = &*self.parts;
         let mut additions = Additions {
-            volumes: volumes.iter().collect(),
+            volumes: volumes.iter().map(|volume| &volume.value).collect(),
             ..Additions::default()
         };
-        let init = init.iter();
+        let init = init.iter().map(|init| &init.value);
         if self.native {
             additions.init_first = init.chain([proxy]).collect();
             additions.last = self.debug.iter().collect();
@@ -119,7 +121,7 @@ impl<'a> Shape<'a> {
         }
         additions.init_last = init.collect();
         additions.last = self.debug.iter().collect();
-        match self.config.values.proxy.r#await {
+        match self.made.config().values.proxy.r#await {
             true => additions.first.push(proxy),
             false => additions.last.push(proxy),
         }
@@ -148,17 +150,17 @@ impl<'a> Shape<'a> {
         let lock = usize::from(self.redirection == Redirection::InitContainer);
         let (lock, others) = volumes.split_at(lock.min(volumes.len()));
         for lock in lock {
-            patch.add(&volume, lock);
+            patch.add(&volume, &lock.json);
         }
         if let Some(init) = init {
             let position = if self.native { "0" } else { "-" };
-            patch.add(&format!("{init_containers}/{position}"), init);
+            patch.add(&format!("{init_containers}/{position}"), &init.json);
         }
         if let Some(debug) = &self.debug {
             patch.add(&format!("{prefix}/spec/containers/-"), debug);
         }
         for added in others {
-            patch.add(&volume, added);
+            patch.add(&volume, &added.json);
         }
         self.add_proxy(&mut patch, prefix);
         if let Some((key, value)) = self.node_selector {
@@ -170,29 +172,33 @@ impl<'a> Shape<'a> {
 
     fn add_proxy(&self, patch: &mut Patch, prefix: &str) {
         let inits = usize::from(self.parts.init.is_some());
-        let place = match (self.native, self.config.values.proxy.r#await) {
+        let place = match (self.native, self.made.config().values.proxy.r#await) {
             (true, _) => format!("{prefix}/spec/initContainers/{inits}"),
             (false, true) => format!("{prefix}/spec/containers/0"),
             (false, false) => format!("{prefix}/spec/containers/-"),
         };
-        let variables = self.made.variables(&Source {
-            installation: self.installation,
-            config: self.config,
-        });
         let whole = Whole {
-            container: &self.parts.proxy,
-            env: variables.with_ports_of(self.pod),
+            fields: &self.parts.proxy_fields,
+            env: self.made.variables(self.installation).with_ports_of(self.pod),
         };
         patch.add(&place, &whole);
     }
 }
 
 /// A container with its environment.
-#[derive(Serialize)]
 struct Whole<'a> {
-    #[serde(flatten)]
-    container: &'a Value,
+    fields: &'a [(String, Box<RawValue>)],
     env: WithPorts<'a>,
+}
+
+impl Serialize for Whole<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut container = serializer.serialize_map(None)?;
+        let mut fields = self.fields.iter();
+        fields.try_for_each(|(key, value)| container.serialize_entry(key, value))?;
+        container.serialize_entry("env", &self.env)?;
+        container.end()
+    }
 }
 
 /// The patch that gives a template `metadata` and nothing else.

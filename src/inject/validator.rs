@@ -50,15 +50,24 @@ pub(super) fn container(config: &Config) -> Container<'_> {
 /// so that the validator would see nothing redirected and keep the pod from running.
 fn security_context(config: &Config) -> Map<String, Value> {
     let mut context = config.values.network_validator.security_context.clone();
-    proxy::confine(&mut context);
-    let (user, group) = (proxy::user(config), proxy::group(config));
-    for (field, exempt) in [("runAsUser", Some(user)), ("runAsGroup", group)] {
-        let given = context.get(field).and_then(Value::as_i64).filter(|&id| id != 0);
-        let mut choices = [given, Some(NOBODY)].into_iter().flatten();
-        let id = choices.find(|&id| Some(id) != exempt).unwrap_or(NOBODY - 1);
-        context.insert(field.to_owned(), id.into());
-    }
+    proxy::confine(&mut context, config.variant);
+    let group = other_than(proxy::group(config), &context, "runAsGroup");
+    context.insert("runAsUser".to_owned(), user(config).into());
+    context.insert("runAsGroup".to_owned(), group.into());
     context
+}
+
+/// The user that the validator runs as.
+pub fn user(config: &Config) -> i64 {
+    let context = &config.values.network_validator.security_context;
+    other_than(Some(proxy::user(config)), context, "runAsUser")
+}
+
+/// The ID of the values, or another where that is root's or `exempt`.
+fn other_than(exempt: Option<i64>, context: &Map<String, Value>, field: &str) -> i64 {
+    let given = context.get(field).and_then(Value::as_i64).filter(|&id| id != 0);
+    let mut choices = [given, Some(NOBODY)].into_iter().flatten();
+    choices.find(|&id| Some(id) != exempt).unwrap_or(NOBODY - 1)
 }
 
 #[cfg(test)]

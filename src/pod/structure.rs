@@ -7,6 +7,7 @@
 use super::NULL;
 use super::workload::Kind;
 use serde_json::Value;
+use std::fmt;
 
 /// A field that the API server would not take.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -135,7 +136,7 @@ pub fn of_pod(pod: &Value) -> Result<(), Malformed> {
     if !spec.is_object() {
         return Err(malformed("spec".to_owned(), spec, "a map with a list of containers"));
     }
-    fields(spec, "spec", &SPEC)?;
+    fields(spec, format_args!("spec"), &SPEC)?;
     let containers = spec.get("containers").and_then(Value::as_array);
     if containers.is_none_or(Vec::is_empty) {
         let found = spec.get("containers").unwrap_or(&NULL);
@@ -147,7 +148,7 @@ pub fn of_pod(pod: &Value) -> Result<(), Malformed> {
     }
     for key in ["initContainers", "containers", "ephemeralContainers"] {
         for (index, container) in super::list(spec, key).enumerate() {
-            fields(container, &format!("spec.{key}[{index}]"), &CONTAINER)?;
+            fields(container, format_args!("spec.{key}[{index}]"), &CONTAINER)?;
         }
     }
     Ok(())
@@ -162,10 +163,10 @@ pub fn of_metadata(object: &Value) -> Result<(), Malformed> {
     if Type::Map.fault(metadata).is_some() {
         return Err(malformed("metadata".to_owned(), metadata, Type::Map.name()));
     }
-    fields(metadata, "metadata", &METADATA)
+    fields(metadata, format_args!("metadata"), &METADATA)
 }
 
-fn fields(object: &Value, path: &str, types: &[Field]) -> Result<(), Malformed> {
+fn fields(object: &Value, path: fmt::Arguments<'_>, types: &[Field]) -> Result<(), Malformed> {
     for (key, expected) in types {
         let value = object.get(key).unwrap_or(&NULL);
         if let Some((within, found)) = expected.fault(value) {

@@ -115,15 +115,14 @@ impl Kind {
         }
     }
 
-    /// The account whose controller creates the pods of this kind, in `kube-system`; nothing for a pod, which its
-    /// author creates.
-    pub fn controller_account(self) -> Option<&'static str> {
+    /// The user whose controller creates the pods of this kind; nothing for a pod, which its author creates.
+    pub fn creator(self) -> Option<&'static str> {
         match self {
-            Self::ReplicationController => Some("replication-controller"),
-            Self::Deployment | Self::ReplicaSet => Some("replicaset-controller"),
-            Self::DaemonSet => Some("daemon-set-controller"),
-            Self::StatefulSet => Some("statefulset-controller"),
-            Self::Job | Self::CronJob => Some("job-controller"),
+            Self::ReplicationController => Some("system:serviceaccount:kube-system:replication-controller"),
+            Self::Deployment | Self::ReplicaSet => Some("system:serviceaccount:kube-system:replicaset-controller"),
+            Self::DaemonSet => Some("system:serviceaccount:kube-system:daemon-set-controller"),
+            Self::StatefulSet => Some("system:serviceaccount:kube-system:statefulset-controller"),
+            Self::Job | Self::CronJob => Some("system:serviceaccount:kube-system:job-controller"),
             Self::Pod | Self::Service | Self::Namespace => None,
         }
     }

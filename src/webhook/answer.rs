@@ -10,12 +10,12 @@ use crate::cluster::events::{Event, Reason};
 use crate::cluster::{self, Cluster, LookupError};
 use crate::config::Installation;
 use crate::config::annotation::CREATED_BY;
-use crate::decide::{self, Caution, Coverage, Decision, Facts, Inputs, Setup, SetupError, SkipReason, Warning};
+use crate::decide::{self, Caution, Coverage, Decision, Facts, Inputs, Round, Setup, SetupError, SkipReason, Trace};
 use crate::inject::Owner;
 use crate::pod::Pod;
 use crate::pod::workload::Kind;
-use crate::policy::Release;
 use crate::policy::pod_security::Server;
+use crate::policy::{Release, Requester};
 use serde_json::Value;
 use std::str::Utf8Error;
 use std::sync::Arc;
@@ -117,7 +117,13 @@ impl App {
         };
         let setup = self.setup.current();
         if kind == Kind::Service {
-            let mut decision = decide::annotate(kind, &review.object, &setup.installation, &namespace_of(&namespace));
+            let mut decision = decide::annotate(
+                kind,
+                &review.object,
+                &setup.installation,
+                &namespace_of(&namespace),
+                Trace::off(),
+            );
             // Pod Security judges pods alone: whatever stands there is nobody's opinion.
             decision.policies.clear();
             return Ok(Answer::of_service(&decision, name, review.dry_run));
@@ -131,7 +137,11 @@ impl App {
             template: &review.object,
             namespace: &namespace,
             owner: named.as_ref(),
-            requester: &review.user.name,
+            requester: &Requester {
+                user: review.user.name.clone(),
+                groups: review.user.groups.clone(),
+            },
+            round: Round::Second,
         };
         let decision = self.ask(&setup, &question);
         Ok(match is_ours_already(&decision, &review.object) {
@@ -145,7 +155,7 @@ impl App {
         let known = self.cluster.facts(&Pod::new(question.template));
         let coverage = coverage(setup, &known);
         let server = known.server.unwrap_or_else(|| Server::from(Release::NEWEST));
-        let mut decision = decide::decide(&Inputs {
+        let inputs = Inputs {
             pod: question.template,
             namespace: namespace_of(question.namespace),
             owner: question.owner,
@@ -157,20 +167,18 @@ impl App {
                 coverage: &coverage,
                 foreign_plugin: known.foreign_plugin,
                 stale: !known.troubles.is_empty(),
+                policies: &known.policies,
+                round: question.round,
             },
-        });
+        };
+        let mut decision = decide::decide(&inputs, Trace::off());
         // A pod that is left alone is left alone by every release.
         if known.server.is_none() && !matches!(decision.outcome, decide::Outcome::Skip(_)) {
             let text = format!(
                 "the API server has not told its release: Kubernetes {server} is assumed",
                 server = server.release
             );
-            let warning = Warning {
-                caution: Caution::ReleaseAssumed,
-                text,
-            };
-            decision.trace.push(format!("warning {warning}"));
-            decision.warnings.push(warning);
+            decision.warn(Caution::ReleaseAssumed, text);
         }
         decision
     }
@@ -181,7 +189,8 @@ struct Question<'a> {
     template: &'a Value,
     namespace: &'a cluster::Namespace,
     owner: Option<&'a Owner>,
-    requester: &'a str,
+    requester: &'a Requester,
+    round: Round,
 }
 
 /// Sub-resources, such as a pod's ephemeral containers, and changes are none of injection's business.
@@ -195,7 +204,7 @@ fn is_creation(review: &Review) -> bool {
 /// somebody always has: its own plugins come by a second time, to mount the API token in the containers that we added.
 fn is_ours_already(decision: &Decision, pod: &Value) -> bool {
     let meshed = match &decision.outcome {
-        decide::Outcome::Skip(reasons) => reasons.contains(&SkipReason::SidecarAlreadyExists),
+        decide::Outcome::Skip(reasons) => reasons.contains(SkipReason::SidecarAlreadyExists),
         decide::Outcome::Inject { .. } | decide::Outcome::Deny(_) => false,
     };
     let by = Pod::new(pod).annotation(CREATED_BY).unwrap_or_default();
@@ -210,12 +219,8 @@ fn namespace_of(namespace: &cluster::Namespace) -> decide::Namespace<'_> {
     }
 }
 
-/// What the configuration declares, else what the cluster shows.
 fn coverage(setup: &Setup, known: &cluster::Facts) -> Arc<Coverage> {
-    if setup.installation.values.cni_enabled {
-        return Arc::new(Coverage::Declared);
-    }
-    known.coverage.clone().unwrap_or_else(|| {
+    setup.coverage(known.coverage.clone()).unwrap_or_else(|| {
         let troubles: Vec<_> = known
             .troubles
             .iter()

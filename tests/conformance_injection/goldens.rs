@@ -3,7 +3,7 @@
 use crate::{cases, layers, normal_form};
 use outrigger::cli::inject::{Injector, Options};
 use outrigger::cli::resources::{Change, Changed, Outcome, change_document};
-use outrigger::config::{Config, Layers, NamespaceLayer};
+use outrigger::config::{Layers, NamespaceLayer, Settings};
 use outrigger::inject::patch::Patch;
 use outrigger::inject::uninject::uninject;
 use outrigger::inject::{Metadata, Owner, Redirection, Shape, opaque_ports};
@@ -183,7 +183,8 @@ impl Golden<'_> {
             pod: &pod,
             workload: None,
         };
-        let config = Config::effective(&installation, &layers);
+        let made = installation.made(Settings::read(&installation, &layers));
+        let config = made.config();
         let owner = Owner {
             kind: Some(Kind::Deployment),
             name: "owner-deployment".to_owned(),
@@ -192,8 +193,8 @@ impl Golden<'_> {
             .pointer("/metadata/namespace")
             .and_then(Value::as_str)
             .unwrap_or_default();
-        let metadata = Metadata::injected(&installation, &config, Some(&owner), namespace);
-        let shape = Shape::new(&installation, &config, &pod, Redirection::InitContainer, config.debug).unwrap();
+        let metadata = Metadata::injected(&installation, config, Some(&owner), namespace);
+        let shape = Shape::new(&installation, &made, &pod, Redirection::InitContainer, config.debug).unwrap();
         shape.into_patch(&metadata, &object, "")
     }
 

@@ -1,11 +1,11 @@
 //! Admission requests that Linkerd's handler answered: the same answers, but for the differences that were decided on.
 
 use crate::{cases, layers, normal_form};
-use outrigger::decide::{Coverage, Decision, Facts, Inputs, Namespace, Outcome, annotate, decide};
+use outrigger::decide::{Coverage, Decision, Facts, Inputs, Namespace, Outcome, Round, Trace, annotate, decide};
 use outrigger::inject::Owner;
 use outrigger::pod::workload::Kind;
-use outrigger::policy::Release;
 use outrigger::policy::pod_security::Configuration;
+use outrigger::policy::{Installed, Release, Requester};
 use serde_json::{Value, json};
 use std::fs;
 
@@ -90,7 +90,7 @@ fn answer(case: &Value) -> Decision {
             annotations: case["nsAnnotations"].as_object(),
         },
         owner: owner.as_ref(),
-        requester: "somebody",
+        requester: &Requester::named("somebody"),
         installation: &installation,
         facts: Facts {
             server: Release::NEWEST.into(),
@@ -98,11 +98,19 @@ fn answer(case: &Value) -> Decision {
             coverage: &coverage,
             foreign_plugin: false,
             stale: false,
+            policies: &Installed::compile([], Release::NEWEST),
+            round: Round::Second,
         },
     };
     match request["kind"].as_str().unwrap() {
-        "Service" => annotate(Kind::Service, &request["object"], &installation, &inputs.namespace),
-        _ => decide(&inputs),
+        "Service" => annotate(
+            Kind::Service,
+            &request["object"],
+            &installation,
+            &inputs.namespace,
+            Trace::off(),
+        ),
+        _ => decide(&inputs, Trace::off()),
     }
 }
 

@@ -1,11 +1,11 @@
 //! Everything that a decision depends on beside the pod.
 
 use outrigger::config::Installation;
-use outrigger::decide::{self, Coverage, Decision, Facts, Inputs};
+use outrigger::decide::{self, Coverage, Decision, Facts, Inputs, Round, Trace};
 use outrigger::inject::{Owner, Prepared};
 use outrigger::pod::workload::Kind;
-use outrigger::policy::Release;
 use outrigger::policy::pod_security::{Configuration, Question, Server};
+use outrigger::policy::{Installed, Release, Requester};
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 use serde_json::{Value, json};
@@ -107,9 +107,14 @@ pub(crate) fn surroundings() -> impl Strategy<Value = Surroundings> {
 }
 
 impl Surroundings {
-    /// The decision on `pod`.
+    /// The decision on `pod`, with everything that led to it.
     pub(crate) fn decide(&self, pod: &Value) -> Decision {
-        decide::decide(&Inputs {
+        self.decide_with(pod, Trace::after([]))
+    }
+
+    /// The decision on `pod`.
+    pub(crate) fn decide_with(&self, pod: &Value, trace: Trace) -> Decision {
+        let inputs = Inputs {
             pod,
             namespace: decide::Namespace {
                 name: "shop",
@@ -117,7 +122,7 @@ impl Surroundings {
                 annotations: self.annotations.as_object(),
             },
             owner: self.owner.as_ref(),
-            requester: "someone",
+            requester: &Requester::named("someone"),
             installation: &self.installation,
             facts: Facts {
                 server: Server::from(Release(self.release)),
@@ -125,8 +130,11 @@ impl Surroundings {
                 coverage: &self.coverage,
                 foreign_plugin: self.foreign_plugin,
                 stale: false,
+                policies: &Installed::compile([], Release(self.release)),
+                round: Round::Second,
             },
-        })
+        };
+        decide::decide(&inputs, trace)
     }
 
     /// What Pod Security is asked in this namespace.

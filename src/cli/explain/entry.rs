@@ -70,7 +70,7 @@ impl Serialize for Entry {
                 .map(|opinion| Policy::beside(opinion, decision))
                 .collect(),
             warnings: decision.warnings.iter().map(ToString::to_string).collect(),
-            trace: &decision.trace,
+            trace: decision.trace.facts(),
             patch: &decision.patch,
         }
         .serialize(serializer)

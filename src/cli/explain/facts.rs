@@ -4,12 +4,12 @@ use super::{Arguments, Entry, Object};
 use crate::cli::input;
 use crate::cluster::{Cluster, Namespace};
 use crate::config::Installation;
-use crate::decide::{self, Coverage, Decision, Facts, Inputs, Setup};
+use crate::decide::{self, Coverage, Decision, Facts, Inputs, Round, Setup, Trace};
 use crate::inject::Owner;
 use crate::pod::Pod;
 use crate::pod::workload::Kind;
-use crate::policy::Release;
 use crate::policy::pod_security::{self, Configuration, Server};
+use crate::policy::{Release, Requester};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 mod cni;
 mod live;
+mod policies;
 
 pub(super) use cni::{Cni, cni};
 
@@ -28,6 +29,7 @@ pub(super) struct Known {
     server: Server,
     namespace: String,
     user: Option<String>,
+    groups: Vec<String>,
     /// What nobody said and was taken for granted.
     assumptions: Vec<String>,
     /// Namespaces of workloads that neither manifests nor cluster have.
@@ -40,11 +42,12 @@ impl Known {
         let given = &arguments.assumptions;
         let named = given.namespace.clone().or_else(|| only_namespace(objects));
         let live = live::ask(arguments, &|default| {
-            missing_namespaces(objects, named.as_deref().unwrap_or(default))
+            placed_namespaces(objects, named.as_deref().unwrap_or(default))
         })?;
+        let namespace = named.unwrap_or(live.namespace);
         let (mut found, mut assumptions) = (live.objects, live.assumptions);
         // What the manifests say comes later, and wins.
-        found.extend(objects.iter().map(|object| object.value.clone()));
+        found.extend(objects.iter().map(|object| policies::placed(&object.value, &namespace)));
         let declared = given
             .cni
             .as_ref()
@@ -65,13 +68,15 @@ impl Known {
                 Release::NEWEST
             ));
         }
-        let namespace = named.unwrap_or(live.namespace);
         for object in objects {
             let alone = Cluster::of_manifests(std::slice::from_ref(&object.value), None);
             alone.with_context(|| object.place.clone())?;
         }
         let cluster = Cluster::of_manifests(&found, Some(server))?;
-        let mut unknown_namespaces = missing_namespaces(objects, &namespace);
+        for (source, why) in live.withheld {
+            cluster.withhold(source, &why);
+        }
+        let mut unknown_namespaces = placed_namespaces(objects, &namespace);
         unknown_namespaces.retain(|name| cluster.known_namespace(name).is_none());
         Ok(Self {
             setup: with_configuration(setup, objects)?,
@@ -80,6 +85,7 @@ impl Known {
             server,
             namespace,
             user: given.user.clone(),
+            groups: given.groups.clone(),
             assumptions,
             unknown_namespaces,
         })
@@ -99,8 +105,13 @@ impl Known {
         let namespace = self.cluster.known_namespace(namespace_name);
         let namespace = view(namespace_name, namespace.as_deref());
         let template = kind.template_pointer().and_then(|pointer| object.pointer(pointer));
-        let mut decision = match template {
-            None => decide::annotate(kind, object, &self.setup.installation, &namespace),
+        let unknown = self
+            .unknown_namespaces
+            .get(namespace_name)
+            .map(|name| unknown_namespace(name));
+        let trace = Trace::after(self.assumptions.iter().cloned().chain(unknown));
+        let decision = match template {
+            None => decide::annotate(kind, object, &self.setup.installation, &namespace, trace),
             Some(template) => {
                 // What pods of this workload will say of themselves; of a generated name only the start is known.
                 let stem = name.trim_end_matches(['-', '.']);
@@ -112,15 +123,9 @@ impl Known {
                     name: owner.name,
                 });
                 let creator = crate::cluster::Owner::of(child).and_then(|owner| owner.known_kind());
-                self.decide(template, owner.as_ref(), creator, namespace)
+                self.decide(template, (owner.as_ref(), creator), namespace, trace)
             }
         };
-        let unknown = self
-            .unknown_namespaces
-            .get(namespace_name)
-            .map(|name| unknown_namespace(name));
-        let assumptions = self.assumptions.iter().cloned().chain(unknown);
-        decision.trace.splice(0..0, assumptions);
         Some(Entry {
             workload: format!("{}/{name}", kind.name()),
             namespace: namespace_name.to_owned(),
@@ -132,37 +137,35 @@ impl Known {
     fn decide(
         &self,
         template: &Value,
-        owner: Option<&Owner>,
-        creator: Option<Kind>,
+        (owner, creator): (Option<&Owner>, Option<Kind>),
         namespace: decide::Namespace<'_>,
+        trace: Trace,
     ) -> Decision {
         // A webhook is asked after the API server's defaulting; a manifest has not seen it yet.
         let mut template = template.clone();
         pod_security::default(&mut template);
         let known = self.cluster.facts(&Pod::new(&template));
-        let by_values = self.setup.installation.values.cni_enabled.then_some(Coverage::Declared);
-        let coverage = self
-            .declared
-            .clone()
-            .or(by_values)
-            .or_else(|| known.coverage.map(Arc::unwrap_or_clone))
-            .unwrap_or(Coverage::None);
-        let account = creator.and_then(Kind::controller_account);
-        let account = account.map(|account| format!("system:serviceaccount:kube-system:{account}"));
-        decide::decide(&Inputs {
+        let declared = self.declared.clone().map(Arc::new);
+        let coverage = declared.or_else(|| self.setup.coverage(known.coverage));
+        let coverage = coverage.as_deref().unwrap_or(&Coverage::None);
+        let user = self.user.as_deref().or_else(|| creator?.creator());
+        let inputs = Inputs {
             pod: &template,
             namespace,
             owner,
-            requester: self.user.as_deref().or(account.as_deref()).unwrap_or_default(),
+            requester: &Requester::authenticated(user.unwrap_or_default(), &self.groups),
             installation: &self.setup.installation,
             facts: Facts {
                 server: self.server,
                 pod_security: &self.setup.pod_security,
-                coverage: &coverage,
+                coverage,
                 foreign_plugin: known.foreign_plugin,
                 stale: false,
+                policies: &known.policies,
+                round: Round::First,
             },
-        })
+        };
+        decide::decide(&inputs, trace)
     }
 }
 
@@ -201,16 +204,13 @@ fn only_namespace(objects: &[Object]) -> Option<String> {
     }
 }
 
-/// The namespaces of workloads and services that are not among the manifests.
-fn missing_namespaces(objects: &[Object], default: &str) -> BTreeSet<String> {
-    let known = namespaces(objects);
+/// The namespaces of workloads and services.
+fn placed_namespaces(objects: &[Object], default: &str) -> BTreeSet<String> {
     let placed = objects
         .iter()
         .filter(|object| Kind::of(&object.value).is_some_and(|kind| kind != Kind::Namespace));
     placed
-        .map(|object| namespace_of(&object.value, default))
-        .filter(|name| !known.contains(name))
-        .map(str::to_owned)
+        .map(|object| namespace_of(&object.value, default).to_owned())
         .collect()
 }
 

@@ -51,7 +51,7 @@ impl Text {
         tell(&mut self.details, entry, self.paint);
         if self.detail.trace {
             self.details.push_str("  trace:\n");
-            let facts = entry.decision.trace.iter();
+            let facts = entry.decision.trace.facts().iter();
             let line = |fact| self.paint.line(&format!("    - {fact}"), Tone::Plain);
             self.details.extend(facts.map(line));
         }
@@ -105,7 +105,8 @@ fn tell(text: &mut String, entry: &Entry, paint: Paint) {
     say(&heading, Tone::Bold);
     if let Outcome::Deny(DenyReason::NoRedirection(refusal)) = &decision.outcome {
         say(&format!("  {} ({})", Refusal::GIST, decision.code()), Tone::Red);
-        let obstacles = refusal.attempts.iter().chain(&refusal.obstacle);
+        let settings = refusal.obstacles.iter().map(|obstacle| &obstacle.setting);
+        let obstacles = refusal.attempts.iter().chain(settings);
         obstacles.for_each(|obstacle| say(&format!("    - {obstacle}"), Tone::Plain));
         say("  ways out, each enough by itself:", Tone::Plain);
         let ways_out = refusal.ways_out.iter();

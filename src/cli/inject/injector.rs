@@ -10,8 +10,8 @@ use crate::config::annotation::{
     SETUP_IPTABLES, inject_mode,
 };
 use crate::config::values::Values;
-use crate::config::{Config, Installation, Layers, difference};
-use crate::decide::{self, DenyReason, Namespace, SkipReason, asked, eligibility};
+use crate::config::{Installation, Layers, Settings, difference};
+use crate::decide::{self, DenyReason, Namespace, SkipReason, Trace, asked, eligibility};
 use crate::inject::patch::Patch;
 use crate::inject::uninject::uninject;
 use crate::inject::{self, Metadata, Owner, Prepared, Redirection, Shape, metadata_patch};
@@ -152,7 +152,7 @@ impl Injector {
             labels: None,
             annotations: Some(&asked),
         };
-        let mut reasons = eligibility::judge(&pod, &namespace, &self.installation, &mut Vec::new()).reasons;
+        let mut reasons = eligibility::judge(&pod, &namespace, &self.installation, &mut Trace::off()).reasons;
         // The API server mounts the token; a template has no mount to look at.
         let token = boolean(pod.spec(), "automountServiceAccountToken") != Some(false);
         reasons.retain(|reason| {
@@ -220,7 +220,8 @@ impl Injector {
             pod: &pod,
             workload: object.pointer("/metadata/annotations").and_then(Value::as_object),
         };
-        let config = Config::effective(&self.installation, &layers);
+        let made = self.installation.made(Settings::read(&self.installation, &layers));
+        let config = made.config();
         let strict = config.problems.first().filter(|_| config.values.outrigger.strict);
         if let Some(problem) = config.fatal_problem().or(strict) {
             return Err(problem.to_string());
@@ -232,19 +233,19 @@ impl Injector {
         });
         let name = Pod::new(object).name().unwrap_or_default().to_owned();
         let owner = Owner { kind: Some(kind), name };
-        let mut metadata = Metadata::injected(&self.installation, &config, Some(&owner), workload.namespace());
+        let mut metadata = Metadata::injected(&self.installation, config, Some(&owner), workload.namespace());
         metadata.annotations.extend(annotations);
         if let Some(redirection) = asked {
             metadata = metadata.with_redirection(redirection);
         }
         let debug = config.debug || self.options.debug;
-        inject::check(&config).map_err(|error| error.to_string())?;
-        let user = inject::proxy_user(&config);
+        inject::check(config).map_err(|error| error.to_string())?;
+        let user = inject::proxy_user(config);
         if let Some(container) = decide::container_of_user(&pod, user) {
             let container = container.to_owned();
             return Err(DenyReason::UserClash { container, user }.to_string());
         }
-        let shape = Shape::new(&self.installation, &config, &pod, chosen, debug).map_err(|error| error.to_string())?;
+        let shape = Shape::new(&self.installation, &made, &pod, chosen, debug).map_err(|error| error.to_string())?;
         shape.check_names(&pod).map_err(|error| error.to_string())?;
         let warnings = config.problems.iter().map(ToString::to_string).collect();
         Ok((shape.into_patch(&metadata, template, prefix), warnings))
@@ -260,7 +261,7 @@ impl Injector {
             labels: None,
             annotations: None,
         };
-        asked::read(pod, &nothing, &mut Vec::new()).map_err(|value| DenyReason::UnknownRedirection(value).to_string())
+        asked::read(pod, &nothing, &mut Trace::off()).map_err(|value| DenyReason::UnknownRedirection(value).to_string())
     }
 }
 

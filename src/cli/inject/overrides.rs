@@ -93,8 +93,14 @@ pub(super) struct Overrides {
     disable_identity: bool,
 }
 
-/// A flag that was given: its name, the annotation that says the same, and its value.
-struct Given<'a>(&'static str, &'static str, Option<&'a String>);
+/// The annotation that says the same as a flag.
+fn annotation(flag: &str) -> String {
+    match flag {
+        // The only one that has another name.
+        "wait-before-exit-seconds" => "config.alpha.linkerd.io/proxy-wait-before-exit-seconds".to_owned(),
+        flag => format!("config.linkerd.io/{flag}"),
+    }
+}
 
 impl Overrides {
     /// Overrides `values`. Returns what Linkerd would ignore, and so is ignored here, one sentence a flag.
@@ -103,9 +109,8 @@ impl Overrides {
             bail!("--disable-identity is no longer supported; identity is always required");
         }
         let mut ignored = Vec::new();
-        for Given(flag, annotation, value) in self.given() {
-            let Some(value) = value else { continue };
-            if let Err(unreadable) = difference::set(values, annotation, value) {
+        for (flag, value) in self.given() {
+            if let Err(unreadable) = difference::set(values, &annotation(flag), value) {
                 let sentence = format!("--{flag}: {value:?} is not {}", unreadable.expected);
                 // Linkerd passes an unknown policy on, and its webhook ignores it.
                 if flag != "default-inbound-policy" {
@@ -118,72 +123,28 @@ impl Overrides {
         Ok(ignored)
     }
 
-    fn given(&self) -> [Given<'_>; 15] {
-        [
-            Given(
-                "proxy-image",
-                "config.linkerd.io/proxy-image",
-                self.proxy_image.as_ref(),
-            ),
-            Given(
-                "proxy-version",
-                "config.linkerd.io/proxy-version",
-                self.proxy_version.as_ref(),
-            ),
-            Given(
-                "inbound-port",
-                "config.linkerd.io/inbound-port",
-                self.inbound_port.as_ref(),
-            ),
-            Given(
-                "outbound-port",
-                "config.linkerd.io/outbound-port",
-                self.outbound_port.as_ref(),
-            ),
-            Given(
-                "control-port",
-                "config.linkerd.io/control-port",
-                self.control_port.as_ref(),
-            ),
-            Given("admin-port", "config.linkerd.io/admin-port", self.admin_port.as_ref()),
-            Given("proxy-uid", "config.linkerd.io/proxy-uid", self.proxy_uid.as_ref()),
-            Given("proxy-gid", "config.linkerd.io/proxy-gid", self.proxy_gid.as_ref()),
-            Given(
-                "proxy-log-level",
-                "config.linkerd.io/proxy-log-level",
-                self.proxy_log_level.as_ref(),
-            ),
-            Given(
-                "proxy-cpu-request",
-                "config.linkerd.io/proxy-cpu-request",
-                self.proxy_cpu_request.as_ref(),
-            ),
-            Given(
-                "proxy-cpu-limit",
-                "config.linkerd.io/proxy-cpu-limit",
-                self.proxy_cpu_limit.as_ref(),
-            ),
-            Given(
-                "proxy-memory-request",
-                "config.linkerd.io/proxy-memory-request",
-                self.proxy_memory_request.as_ref(),
-            ),
-            Given(
-                "proxy-memory-limit",
-                "config.linkerd.io/proxy-memory-limit",
-                self.proxy_memory_limit.as_ref(),
-            ),
-            Given(
-                "default-inbound-policy",
-                "config.linkerd.io/default-inbound-policy",
-                self.default_inbound_policy.as_ref(),
-            ),
-            Given(
-                "wait-before-exit-seconds",
-                "config.alpha.linkerd.io/proxy-wait-before-exit-seconds",
-                self.wait_before_exit_seconds.as_ref(),
-            ),
-        ]
+    /// The flags that were given, each with its value.
+    fn given(&self) -> impl Iterator<Item = (&'static str, &String)> {
+        let flags = [
+            ("proxy-image", &self.proxy_image),
+            ("proxy-version", &self.proxy_version),
+            ("inbound-port", &self.inbound_port),
+            ("outbound-port", &self.outbound_port),
+            ("control-port", &self.control_port),
+            ("admin-port", &self.admin_port),
+            ("proxy-uid", &self.proxy_uid),
+            ("proxy-gid", &self.proxy_gid),
+            ("proxy-log-level", &self.proxy_log_level),
+            ("proxy-cpu-request", &self.proxy_cpu_request),
+            ("proxy-cpu-limit", &self.proxy_cpu_limit),
+            ("proxy-memory-request", &self.proxy_memory_request),
+            ("proxy-memory-limit", &self.proxy_memory_limit),
+            ("default-inbound-policy", &self.default_inbound_policy),
+            ("wait-before-exit-seconds", &self.wait_before_exit_seconds),
+        ];
+        flags
+            .into_iter()
+            .filter_map(|(flag, value)| Some((flag, value.as_ref()?)))
     }
 
     /// Lists, booleans, and flags that set more than one value: nothing in them can be unreadable.

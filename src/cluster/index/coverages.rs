@@ -3,7 +3,7 @@
 use super::Collection;
 use crate::decide::Coverage;
 use crate::decide::coverage::{Plugin, judge};
-use crate::decide::placement::{Node, Placement};
+use crate::decide::placement::{self, Node, Placement};
 use crate::pod::{Pod, list, text};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
@@ -30,7 +30,6 @@ impl Coverages {
         nodes: &Collection<Node>,
         plugins: &Collection<Plugin>,
     ) -> Arc<Coverage> {
-        let placement = Placement::of(pod);
         let generations = (nodes.generation(), plugins.generation());
         if generations != self.generations || self.judged.len() >= REMEMBERED {
             self.judged.clear();
@@ -39,15 +38,20 @@ impl Coverages {
         if let Some(name) = only_node(pod) {
             // Each pod of a DaemonSet has a placement of its own: not worth remembering, and only one node to look at.
             let plugins: Vec<Plugin> = plugins.iter().cloned().collect();
-            return Arc::new(judge(&placement, nodes.get(name).as_deref().into_iter(), &plugins));
+            return Arc::new(judge(
+                &Placement::of(pod),
+                nodes.get(name).as_deref().into_iter(),
+                &plugins,
+            ));
         }
-        // Written for debugging, equal placements alone are equal: texts are quoted.
-        let key = Sha256::digest(format!("{placement:?}")).into();
+        // Values have a JSON form, all of them: what is equal there is equal.
+        let source = serde_json::to_vec(&placement::source(pod)).unwrap_or_default();
+        let key = Sha256::digest(source).into();
         if let Some(known) = self.judged.get(&key) {
             return Arc::clone(known);
         }
         let plugins: Vec<Plugin> = plugins.iter().cloned().collect();
-        let coverage = Arc::new(judge(&placement, nodes.iter(), &plugins));
+        let coverage = Arc::new(judge(&Placement::of(pod), nodes.iter(), &plugins));
         self.judged.insert(key, Arc::clone(&coverage));
         coverage
     }

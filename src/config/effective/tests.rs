@@ -1,5 +1,7 @@
 use super::*;
-use serde_json::json;
+use crate::config::NamespaceLayer;
+use crate::pod::Pod;
+use serde_json::{Value, json};
 
 fn installation() -> Installation {
     Installation::parse(&["linkerdVersion: v1"], Some("anchors"), "linkerd").unwrap()

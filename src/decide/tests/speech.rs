@@ -41,7 +41,7 @@ fn warnings_and_audits_of_the_server_are_told() {
     let decision = case.decide();
     let told = |verb: &str| {
         let start = format!("pod-security {verb}: the pod would violate PodSecurity \"restricted:latest\": ");
-        decision.trace.iter().any(|fact| fact.starts_with(&start))
+        decision.trace.facts().iter().any(|fact| fact.starts_with(&start))
     };
     assert!(told("warns") && told("audits"), "{:?}", decision.trace);
     assert_eq!(decision.word(), "inject");
@@ -60,7 +60,7 @@ fn the_trace_says_where_a_value_comes_from() {
         "proxy.await is set by the namespace annotation config.linkerd.io/proxy-await: \"disabled\"",
         "proxy.opaquePorts is narrowed to the pod's own ports: \"3306\"",
     ] {
-        assert!(trace.iter().any(|it| it == fact), "{fact}: {trace:?}");
+        assert!(trace.facts().iter().any(|it| it == fact), "{fact}: {trace:?}");
     }
 }
 
@@ -99,7 +99,7 @@ fn an_unreadable_level_is_judged_as_the_server_does_and_quoted() {
         decision.message()
     );
     assert!(
-        decision.trace.iter().any(|fact| fact.contains("\"restrict\"")),
+        decision.trace.facts().iter().any(|fact| fact.contains("\"restrict\"")),
         "{:?}",
         decision.trace
     );

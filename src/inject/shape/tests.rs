@@ -1,5 +1,5 @@
 use super::*;
-use crate::config::{Consequence, Installation, Layers, NamespaceLayer};
+use crate::config::{Consequence, Installation, Layers, NamespaceLayer, Settings};
 use crate::inject::{NETWORK_VALIDATOR, Owner, PROXY};
 use crate::pod::workload::Kind;
 use crate::pod::{Quantity, list, text};
@@ -14,7 +14,7 @@ fn installation(document: Value) -> Prepared {
         .into()
 }
 
-fn config(installation: &Prepared, annotations: [&Value; 2], pod: &Pod<'_>) -> Config {
+fn made(installation: &Prepared, annotations: [&Value; 2], pod: &Pod<'_>) -> Arc<Made> {
     let namespace = NamespaceLayer {
         annotations: annotations[0].as_object(),
         labels: None,
@@ -24,16 +24,13 @@ fn config(installation: &Prepared, annotations: [&Value; 2], pod: &Pod<'_>) -> C
         pod,
         workload: annotations[1].as_object(),
     };
-    Config::effective(installation, &layers)
+    installation.made(Settings::read(installation, &layers))
 }
 
 fn checked(document: Value, annotations: &Value) -> Result<(), ShapeError> {
     let object = json!({"metadata": {"annotations": annotations}});
-    check(&config(
-        &installation(document),
-        [&Value::Null, annotations],
-        &Pod::new(&object),
-    ))
+    let made = made(&installation(document), [&Value::Null, annotations], &Pod::new(&object));
+    check(made.config())
 }
 
 #[test]
@@ -320,16 +317,17 @@ proptest! {
             "containers": [{"name": "app", "ports": [{"name": "http", "containerPort": 80}], "volumeMounts": [token]}]}});
         let pod = Pod::new(&object);
         let installation = installation(document);
-        let config = config(&installation, [&of_namespace, &of_pod], &pod);
+        let made = made(&installation, [&of_namespace, &of_pod], &pod);
+        let config = made.config();
         let said: Vec<_> = config.problems.iter().map(ToString::to_string).collect();
         prop_assert!(said.iter().all(|text| text.len() < 800), "{:?}", said);
-        if check(&config).is_err() || config.fatal_problem().is_some() {
+        if check(config).is_err() || config.fatal_problem().is_some() {
             return Ok(());
         }
-        let Ok(shape) = Shape::new(&installation, &config, &pod, redirection, config.debug) else { return Ok(()) };
+        let Ok(shape) = Shape::new(&installation, &made, &pod, redirection, config.debug) else { return Ok(()) };
         prop_assert_eq!(shape.check_names(&pod), Ok(()));
         let owner = Owner { kind: Some(Kind::Deployment), name: owner };
-        let metadata = Metadata::injected(&installation, &config, Some(&owner), "shop");
+        let metadata = Metadata::injected(&installation, config, Some(&owner), "shop");
         let patch = serde_json::to_value(shape.into_patch(&metadata, &object, "")).unwrap();
         let found = violations(&patch, &["token"]);
         let warned = config.problems.iter().any(|problem| problem.consequence == Consequence::Kept);

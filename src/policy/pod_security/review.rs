@@ -29,6 +29,7 @@ pub struct Admission<'q> {
     policies: NamespacePolicies,
     exemption: Option<Exemption>,
     exemptions: &'q Exemptions,
+    remarks: bool,
 }
 
 /// What spares a pod every judgement, warnings included.
@@ -90,11 +91,18 @@ impl<'q> Question<'q> {
             policies,
             exemption,
             exemptions,
+            remarks: true,
         }
     }
 }
 
 impl Admission<'_> {
+    /// The same for who reads nothing but verdicts: no review has a warning or an audit.
+    #[must_use]
+    pub fn without_remarks(self) -> Self {
+        Self { remarks: false, ..self }
+    }
+
     /// The namespace's policies.
     pub fn policies(&self) -> &NamespacePolicies {
         &self.policies
@@ -139,6 +147,12 @@ impl Admission<'_> {
             errors,
         } = &self.policies;
         let enforced = judge(*enforce, self.server, pod, true);
+        if !self.remarks {
+            return Review {
+                verdict: self.verdict(*enforce, enforced),
+                ..self.pass(*enforce, None)
+            };
+        }
         // Mostly the three are one policy, and the pod is judged once.
         let spoken = |policy: Policy, same: &[(Policy, &Evaluation)]| {
             let known = same

@@ -2,8 +2,10 @@
 
 use super::{Answer, App, Question, spoken};
 use crate::cluster::LookupError;
+use crate::decide::Round;
 use crate::inject::Owner;
 use crate::pod::workload::Kind;
+use crate::policy::Requester;
 use crate::webhook::review::Review;
 
 impl App {
@@ -23,16 +25,14 @@ impl App {
             kind: Some(kind),
             name: own_name.to_owned(),
         };
-        let requester = kind
-            .controller_account()
-            .map(|account| format!("system:serviceaccount:kube-system:{account}"));
         let decision = self.ask(
             &self.setup.current(),
             &Question {
                 template,
                 namespace: &namespace,
                 owner: Some(&owner),
-                requester: &requester.unwrap_or_default(),
+                requester: &Requester::named(kind.creator().unwrap_or_default()),
+                round: Round::First,
             },
         );
         let workload = format!("{}/{own_name}", kind.name());

@@ -1,6 +1,6 @@
 //! A decision in the words of an answer: outcome, warnings, audit annotations, labels.
 
-use crate::decide::{Decision, DenyReason, Outcome, SkipReason};
+use crate::decide::{Decision, DenyReason, Outcome, SkipReason, SkipReasons};
 use crate::webhook::metrics::AnswerLabels;
 use crate::webhook::review::{self, WARNING_LIMIT};
 
@@ -43,7 +43,7 @@ fn reasons(reason: &DenyReason) -> Vec<String> {
         return refusal
             .attempts
             .iter()
-            .chain(&refusal.obstacle)
+            .chain(refusal.obstacles.iter().map(|obstacle| &obstacle.setting))
             .cloned()
             .chain([ways_out])
             .collect();
@@ -81,9 +81,10 @@ pub(super) fn audit(decision: &Decision) -> Vec<(&'static str, String)> {
         ("reason", decision.code().to_owned()),
         ("redirection", decision.redirection().word().to_owned()),
     ];
-    if let Some(opinion) = decision.decided_by() {
-        audit.push((opinion.by, opinion.policy.clone()));
-    }
+    let of_pod_security = decision.pod_security().into_iter();
+    let others = decision.policies.iter().filter(|opinion| opinion.by != "pod-security");
+    let opinions = of_pod_security.chain(others);
+    audit.extend(opinions.map(|opinion| (opinion.by, opinion.policy.clone())));
     audit
 }
 
@@ -96,7 +97,7 @@ pub(super) fn audit_of_denial(reason: &str) -> Vec<(&'static str, String)> {
 
 /// Labels of the metric.
 pub(super) fn labels(decision: &Decision) -> AnswerLabels {
-    let policy = decision.decided_by().map_or("", |opinion| opinion.policy.as_str());
+    let policy = decision.pod_security().map_or("", |opinion| opinion.policy.as_str());
     AnswerLabels {
         decision: decision.code(),
         redirection: decision.redirection().word(),
@@ -106,18 +107,10 @@ pub(super) fn labels(decision: &Decision) -> AnswerLabels {
 
 /// Linkerd's reasons joined as Linkerd joins them; without one of those the first of ours, alone. So the label takes few
 /// values: the combinations that Linkerd has, and one for each reason of ours.
-pub(super) fn skip_reason(reasons: &[SkipReason]) -> String {
-    let linkerds: Vec<_> = reasons.iter().filter(|reason| is_linkerds(**reason)).collect();
-    let named = if linkerds.is_empty() {
-        reasons.iter().take(1).collect()
-    } else {
-        linkerds
-    };
-    named
-        .into_iter()
-        .map(|reason| reason.code())
-        .collect::<Vec<_>>()
-        .join(",")
+pub(super) fn skip_reason(reasons: &SkipReasons) -> String {
+    let linkerds = SkipReasons::of(reasons.iter().filter(|reason| is_linkerds(*reason)));
+    let named = linkerds.unwrap_or_else(|| reasons.first().into());
+    named.iter().map(SkipReason::code).collect::<Vec<_>>().join(",")
 }
 
 fn is_linkerds(reason: SkipReason) -> bool {

@@ -1,4 +1,5 @@
 use super::*;
+use crate::decide::SkipReasons;
 use crate::webhook::reload::Source;
 use serde_json::json;
 
@@ -217,12 +218,12 @@ fn the_metric_joins_linkerds_reasons_and_has_ours_alone() {
         InjectionEnableAnnotationAbsent,
         MirrorPod,
     ];
+    let label = |reasons: &[SkipReason]| spoken::skip_reason(&SkipReasons::of(reasons.iter().copied()).unwrap());
     assert_eq!(
-        spoken::skip_reason(&linkerds),
+        label(&linkerds),
         "host_network_enabled,injection_enable_annotation_absent"
     );
-    assert_eq!(spoken::skip_reason(&[WindowsPod, MirrorPod]), "windows_pod");
-    assert_eq!(spoken::skip_reason(&[]), "");
+    assert_eq!(label(&[WindowsPod, MirrorPod]), "windows_pod");
 }
 
 #[tokio::test]
