@@ -17,9 +17,10 @@ pub use connect::{Access, ConnectError, configure, connect};
 pub use facts::{Facts, Namespace};
 pub use lookup::LookupError;
 pub use owner::Owner;
-pub use watch::server_of;
+pub use watch::{resource_of, server_of, serves};
 
 use crate::pod::Pod;
+use crate::policy::installed::Source;
 use crate::policy::pod_security::Server as ApiServer;
 use index::{Index, ObjectsError, Status};
 use k8s_openapi::api::core::v1;
@@ -74,6 +75,11 @@ impl Cluster {
                 owners: owners.collect(),
             },
         })
+    }
+
+    /// Notes that the objects of `source` cannot be told, and `why`: what is compiled from them is unknown.
+    pub fn withhold(&self, source: Source, why: &str) {
+        self.index().withhold(source, why.into());
     }
 
     /// Keeps the index up to date until it is dropped; ends at once where there is no API server.

@@ -16,6 +16,7 @@ use super::facts::{Facts, Namespace};
 use crate::decide::coverage::Plugin;
 use crate::decide::placement::Node;
 use crate::pod::Pod;
+use crate::policy::installed::Source;
 use crate::policy::pod_security::Server;
 use crate::policy::{Installed, Release};
 use coverages::Coverages;
@@ -86,6 +87,12 @@ impl Index {
     pub fn install(&mut self, installed: Installed, sources: &Sources) {
         self.installed = Arc::new(installed);
         self.compiled |= sources.are_heard();
+    }
+
+    /// Notes that the objects of `source` cannot be told.
+    pub(super) fn withhold(&mut self, source: Source, why: Arc<str>) {
+        self.sources.withhold(source, why);
+        self.compile();
     }
 
     /// What was compiled last.

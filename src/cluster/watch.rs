@@ -3,7 +3,7 @@
 mod discovery;
 mod policies;
 
-pub use discovery::server_of;
+pub use discovery::{resource_of, server_of, serves};
 
 use super::index::{self, Collection, Freshness, Index, Kept, NodeSpec, Served};
 use futures::{Stream, StreamExt};

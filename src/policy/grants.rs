@@ -70,18 +70,7 @@ struct Names {
 impl Requester {
     /// The user `name` with the groups that its name tells of: those of a service account, and `system:authenticated`.
     pub fn named(name: &str) -> Self {
-        let account = name
-            .strip_prefix("system:serviceaccount:")
-            .and_then(|rest| rest.split_once(':'));
-        let mut requester = match account {
-            Some((namespace, account)) => Self::service_account(namespace, account),
-            None => Self {
-                user: name.to_owned(),
-                groups: Vec::new(),
-            },
-        };
-        requester.groups.push("system:authenticated".to_owned());
-        requester
+        Self::authenticated(name, &[])
     }
 
     /// The account `name` of `namespace`, in those groups alone that the plugin asks for it with: what is granted to
@@ -93,15 +82,10 @@ impl Requester {
         }
     }
 
-    /// The controller that runs as the account `name` of `kube-system`, as the API server knows it.
-    pub fn controller(name: &str) -> Self {
-        Self::authenticated(user_of_account("kube-system", name), &[])
-    }
-
-    /// A user who has proved to be `user`, in `groups`; a service account that no group is given for is in its own, as
-    /// with the API server's impersonation.
-    pub fn authenticated(user: String, groups: &[String]) -> Self {
-        let account = user.strip_prefix(ACCOUNT).and_then(|account| account.split_once(':'));
+    /// The user `name` in `groups` and `system:authenticated`; a service account that no group is given for is in its own,
+    /// as with the API server's impersonation.
+    pub fn authenticated(name: &str, groups: &[String]) -> Self {
+        let account = name.strip_prefix(ACCOUNT).and_then(|account| account.split_once(':'));
         let mut groups = match account {
             Some((namespace, _)) if groups.is_empty() => account_groups(namespace).into(),
             _ => groups.to_vec(),
@@ -109,7 +93,10 @@ impl Requester {
         if !groups.iter().any(|group| group == AUTHENTICATED) {
             groups.push(AUTHENTICATED.to_owned());
         }
-        Self { user, groups }
+        Self {
+            user: name.to_owned(),
+            groups,
+        }
     }
 }
 
@@ -346,16 +333,12 @@ mod tests {
     #[test]
     fn a_controller_is_in_the_groups_of_its_account() {
         let groups = |requester: Requester| requester.groups.join(" ");
-        let controller = Requester::controller("replicaset-controller");
-        assert_eq!(
-            controller.user,
-            "system:serviceaccount:kube-system:replicaset-controller"
-        );
+        let controller = Requester::named("system:serviceaccount:kube-system:replicaset-controller");
         let own = "system:serviceaccounts system:serviceaccounts:kube-system system:authenticated";
         assert_eq!(groups(controller), own);
         let alice = |given: &[&str]| {
             let given: Vec<_> = given.iter().map(|group| (*group).to_owned()).collect();
-            groups(Requester::authenticated("alice".to_owned(), &given))
+            groups(Requester::authenticated("alice", &given))
         };
         assert_eq!(alice(&[]), "system:authenticated");
         assert_eq!(alice(&["a", "system:authenticated"]), "a system:authenticated");

@@ -176,6 +176,10 @@ async fn with_few_rights(cluster: &Cluster, client: &Client, folder: &Path) {
         said.contains("Cannot find Linkerd: ") && said.contains("no values are given"),
         "{said}"
     );
+    assert!(
+        said.contains("limitranges are not known, and what they say neither: "),
+        "{said}"
+    );
     let (_, entry, said) = explain(&reader, &["--context", "reader", "--cni", "all"], &without_namespace);
     assert_eq!(entry["reason"], "cni_covers_every_node", "{said}");
 

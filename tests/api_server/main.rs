@@ -40,6 +40,7 @@ mod mesh;
 mod owners;
 mod pass_fixtures;
 mod pod_security;
+mod policies;
 mod preview;
 mod redirection;
 mod reinvocation;

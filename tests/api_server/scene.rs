@@ -2,7 +2,7 @@
 
 use kube::Client;
 
-use crate::cluster::{FailurePolicy, Namespace, Registration, Webhook, WebhookOptions, shared};
+use crate::cluster::{Cluster, FailurePolicy, Namespace, Registration, Webhook, WebhookOptions, shared};
 
 /// Values of an installation without CNI plugin. All else has the chart's defaults.
 pub(crate) const PLAIN: &str = "linkerdVersion: edge-26.11.1\n";
@@ -25,7 +25,11 @@ pub(crate) struct Scene {
 
 impl Scene {
     pub(crate) async fn with_values(values: &str) -> Self {
-        let cluster = shared().await;
+        Self::in_cluster(shared().await, values).await
+    }
+
+    /// The same in a cluster of the test's own.
+    pub(crate) async fn in_cluster(cluster: &Cluster, values: &str) -> Self {
         let client = cluster.client().await;
         let webhook = Webhook::start(cluster, WebhookOptions::with_values(values)).await;
         let webhook = webhook.unwrap_or_else(|message| panic!("{message}"));

@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 mod cni;
 mod live;
+mod policies;
 
 pub(super) use cni::{Cni, cni};
 
@@ -28,6 +29,7 @@ pub(super) struct Known {
     server: Server,
     namespace: String,
     user: Option<String>,
+    groups: Vec<String>,
     /// What nobody said and was taken for granted.
     assumptions: Vec<String>,
     /// Namespaces of workloads that neither manifests nor cluster have.
@@ -40,11 +42,12 @@ impl Known {
         let given = &arguments.assumptions;
         let named = given.namespace.clone().or_else(|| only_namespace(objects));
         let live = live::ask(arguments, &|default| {
-            missing_namespaces(objects, named.as_deref().unwrap_or(default))
+            placed_namespaces(objects, named.as_deref().unwrap_or(default))
         })?;
+        let namespace = named.unwrap_or(live.namespace);
         let (mut found, mut assumptions) = (live.objects, live.assumptions);
         // What the manifests say comes later, and wins.
-        found.extend(objects.iter().map(|object| object.value.clone()));
+        found.extend(objects.iter().map(|object| policies::placed(&object.value, &namespace)));
         let declared = given
             .cni
             .as_ref()
@@ -65,13 +68,15 @@ impl Known {
                 Release::NEWEST
             ));
         }
-        let namespace = named.unwrap_or(live.namespace);
         for object in objects {
             let alone = Cluster::of_manifests(std::slice::from_ref(&object.value), None);
             alone.with_context(|| object.place.clone())?;
         }
         let cluster = Cluster::of_manifests(&found, Some(server))?;
-        let mut unknown_namespaces = missing_namespaces(objects, &namespace);
+        for (source, why) in live.withheld {
+            cluster.withhold(source, &why);
+        }
+        let mut unknown_namespaces = placed_namespaces(objects, &namespace);
         unknown_namespaces.retain(|name| cluster.known_namespace(name).is_none());
         Ok(Self {
             setup: with_configuration(setup, objects)?,
@@ -80,6 +85,7 @@ impl Known {
             server,
             namespace,
             user: given.user.clone(),
+            groups: given.groups.clone(),
             assumptions,
             unknown_namespaces,
         })
@@ -147,7 +153,7 @@ impl Known {
             pod: &template,
             namespace,
             owner,
-            requester: &Requester::named(user.unwrap_or_default()),
+            requester: &Requester::authenticated(user.unwrap_or_default(), &self.groups),
             installation: &self.setup.installation,
             facts: Facts {
                 server: self.server,
@@ -198,16 +204,13 @@ fn only_namespace(objects: &[Object]) -> Option<String> {
     }
 }
 
-/// The namespaces of workloads and services that are not among the manifests.
-fn missing_namespaces(objects: &[Object], default: &str) -> BTreeSet<String> {
-    let known = namespaces(objects);
+/// The namespaces of workloads and services.
+fn placed_namespaces(objects: &[Object], default: &str) -> BTreeSet<String> {
     let placed = objects
         .iter()
         .filter(|object| Kind::of(&object.value).is_some_and(|kind| kind != Kind::Namespace));
     placed
-        .map(|object| namespace_of(&object.value, default))
-        .filter(|name| !known.contains(name))
-        .map(str::to_owned)
+        .map(|object| namespace_of(&object.value, default).to_owned())
         .collect()
 }
 

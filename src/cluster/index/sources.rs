@@ -119,6 +119,26 @@ impl Sources {
         };
     }
 
+    /// Notes that the objects of `source` cannot be told.
+    pub(super) fn withhold(&mut self, source: Source, why: Arc<str>) {
+        match source {
+            Source::PodSecurityPolicy => {
+                self.served.pod_security_policies = Some(true);
+                self.pod_security_policies.withhold(why);
+            }
+            Source::Constraint => {
+                self.served.constraints = Some(true);
+                self.constraints.withhold(why);
+            }
+            Source::Role => self.roles.withhold(why),
+            Source::ClusterRole => self.cluster_roles.withhold(why),
+            Source::RoleBinding => self.role_bindings.withhold(why),
+            Source::ClusterRoleBinding => self.cluster_role_bindings.withhold(why),
+            Source::LimitRange => self.limit_ranges.withhold(why),
+            Source::ResourceQuota => self.quotas.withhold(why),
+        }
+    }
+
     /// Forgets who may use what, where no policy needs to know.
     pub fn forget_grants(&mut self) {
         self.roles.forget();

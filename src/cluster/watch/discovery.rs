@@ -7,6 +7,7 @@ use crate::policy::installed::{Source, WITHOUT_POD_SECURITY_POLICIES};
 use crate::policy::pod_security::Server;
 use k8s_openapi::apimachinery::pkg::version::Info;
 use kube::Client;
+use kube::api::{ApiResource, GroupVersionKind};
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 use tracing::{debug, info, warn};
@@ -91,7 +92,7 @@ async fn served(client: &Client, release: Option<Release>, before: &Served) -> S
 }
 
 /// Whether the server has the resource of `source`.
-pub(in crate::cluster) async fn serves(client: &Client, source: Source) -> Result<bool, String> {
+pub async fn serves(client: &Client, source: Source) -> Result<bool, String> {
     match answer(client.list_api_group_resources(&source.api_version())).await? {
         Ok(found) => Ok(found
             .resources
@@ -101,6 +102,12 @@ pub(in crate::cluster) async fn serves(client: &Client, source: Source) -> Resul
         Err(kube::Error::Api(status)) => Err(status.message.clone()),
         Err(error) => Err(error.to_string()),
     }
+}
+
+/// The resource of `source`.
+pub fn resource_of(source: Source) -> ApiResource {
+    let kind = GroupVersionKind::gvk(source.group(), source.version(), source.kind());
+    ApiResource::from_gvk_with_plural(&kind, source.resource())
 }
 
 async fn answer<T>(asked: impl Future<Output = T>) -> Result<T, String> {

@@ -1,11 +1,12 @@
 //! The watches of what policies are compiled from. Those of policies that not every server has run only while the
 //! server has them, and so do those of who may use them.
 
+use super::discovery::resource_of;
 use super::{Feed, PAGE, QUIET, Resource, follow};
 use crate::cluster::index::{self, Collection, Compiler, Index, Kept, Served, Sources};
 use crate::policy::installed::Source;
 use kube::Api;
-use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::api::DynamicObject;
 use kube::runtime::watcher::{Config, watcher};
 use std::time::Duration;
 use tokio::time::sleep;
@@ -103,9 +104,7 @@ async fn of<T: PartialEq>(
     keep: fn(DynamicObject) -> Kept<T>,
     collection: fn(&mut Index) -> &mut Collection<T>,
 ) {
-    let kind = GroupVersionKind::gvk(source.group(), source.version(), source.kind());
-    let resource = ApiResource::from_gvk_with_plural(&kind, source.resource());
-    let api = Api::<DynamicObject>::all_with(feed.client.clone(), &resource);
+    let api = Api::<DynamicObject>::all_with(feed.client.clone(), &resource_of(source));
     let resource = Resource {
         name: source.resource(),
         keep,
@@ -219,9 +218,9 @@ mod tests {
     }
 
     fn is_known(index: &mut Index) -> bool {
-        match &index.installed().constraints {
-            Presence::Present { policies, stale: None } => policies.policies.names().eq(["nonroot"]),
-            Presence::Absent | Presence::Unknown { .. } | Presence::Present { .. } => false,
-        }
+        let Presence::Present { policies, stale: None } = &index.installed().constraints else {
+            return false;
+        };
+        policies.policies.names().eq(["nonroot"])
     }
 }

@@ -58,7 +58,7 @@ fn policies_come_with_their_grants_until_the_server_drops_them() {
             policies: &known.policies,
             grants: &known.grants,
             namespace,
-            requester: &Requester::controller("replicaset-controller"),
+            requester: &Requester::named("alice"),
             service_account: None,
         };
         let pod = json!({"spec": {"containers": [{"name": "web"}]}});

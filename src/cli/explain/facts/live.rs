@@ -1,10 +1,13 @@
-//! What a live cluster says: namespaces, nodes, where the CNI plugin is, its release and Linkerd's configuration.
+//! What a live cluster says: namespaces, nodes, where the CNI plugin is, its policies, its release and Linkerd's
+//! configuration.
 
 use super::super::Arguments;
+use super::policies;
 use crate::cli::installation::Connection;
 use crate::cli::{describe, note_on_terminal};
 use crate::cluster::server_of;
 use crate::decide::Coverage;
+use crate::policy::installed::Source;
 use crate::policy::pod_security::Server;
 use anyhow::{Context, Result};
 use k8s_openapi::api::apps::v1::DaemonSet;
@@ -25,6 +28,8 @@ pub(super) struct Found {
     pub(super) server: Option<Server>,
     /// Where the CNI plugin is, where that cannot be seen.
     pub(super) coverage: Option<Coverage>,
+    /// What policies are compiled from and cannot be seen, and why.
+    pub(super) withheld: Vec<(Source, String)>,
     /// The namespace of objects that name none.
     pub(super) namespace: String,
     /// What could not be asked.
@@ -53,14 +58,16 @@ pub(super) fn ask(arguments: &Arguments, wanted: &Wanted<'_>) -> Result<Found> {
         let info = client.apiserver_version().await.context("release of the API server")?;
         found.server = server_of(&info);
         let api = Api::<Namespace>::all(client.clone());
-        for name in wanted(&found.namespace) {
-            let namespace = api.get_opt(&name).await.with_context(|| format!("namespace {name}"))?;
+        let namespaces = wanted(&found.namespace);
+        for name in &namespaces {
+            let namespace = api.get_opt(name).await.with_context(|| format!("namespace {name}"))?;
             found.objects.extend(namespace.map(value).transpose()?);
         }
         match nodes(&client).await {
             Ok(objects) => found.objects.extend(objects),
             Err(error) => found.coverage = Some(Coverage::Unknown { why: describe(&error) }),
         }
+        policies::ask(&client, &namespaces, &mut found).await;
         if arguments.assumptions.values.is_empty() {
             let values = connection
                 .find_values(&client, &arguments.assumptions.linkerd_namespace)
