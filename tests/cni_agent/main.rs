@@ -20,6 +20,7 @@ mod netns;
 mod agent;
 mod full_disk;
 mod life;
+mod renewal;
 mod repair;
 mod restriction;
 mod taint;
