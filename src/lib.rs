@@ -8,7 +8,7 @@
 //! 2. [`config`] lays the annotations of pod and namespace over the installation's values: one configuration for the
 //!    pod, each field with its origin.
 //! 3. [`cluster`] hands over what it knows without asking: the namespace, the nodes that have the CNI plugin, the
-//!    server's release.
+//!    admission policies, compiled, and the server's release.
 //! 4. [`decide`] asks whether the pod may be injected, what was asked for, and which redirections are possible. For each
 //!    it has [`inject`] build the shape (containers, volumes, metadata), and [`policy`] judge the pod with that shape.
 //!    The best shape that is admitted wins; a decision comes with its trace.

@@ -134,7 +134,7 @@ async fn what_may_not_be_read_is_said_and_holds_nobody_up() {
         let log = scene.webhook.log();
         let said = log
             .lines()
-            .filter(|line| line.contains("watch failed") && line.contains(&format!("{resource} is forbidden")));
+            .filter(|line| line.contains(&format!("watch failed, trying again resource=\"{resource}\"")));
         assert_eq!(said.count(), 1, "{resource}: {log}");
     }
 }
