@@ -53,7 +53,7 @@ enum Action {
     CniAgent(Box<cni_agent::Arguments>),
     /// Explain what will become of the pods of manifests, and why
     Explain(Box<explain::Arguments>),
-    /// Ask a policy about pods
+    /// Print the policies that workloads need, or ask one about pods
     #[command(subcommand)]
     Policy(policy::Action),
     /// Make certificates for development

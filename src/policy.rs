@@ -7,6 +7,7 @@ mod aggregate;
 mod grants;
 pub mod installed;
 pub mod limits;
+pub mod needs;
 pub mod pod_security;
 pub mod pod_security_policy;
 mod quoting;

@@ -10,6 +10,8 @@
 mod pods;
 #[path = "properties/surroundings.rs"]
 mod surroundings;
+#[path = "properties/tailored.rs"]
+mod tailored;
 
 use outrigger::cli::inject::{Injector, Options};
 use outrigger::cli::resources;

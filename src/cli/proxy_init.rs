@@ -5,7 +5,7 @@
 mod values;
 
 use super::logging::{self, Level};
-use crate::redirect::apply::{self, Applied, Mode, Options as ApplyOptions};
+use crate::redirect::apply::{self, Applied, Mode, Options as ApplyOptions, Wait};
 use crate::redirect::nft::{Table, TableFamily};
 use crate::redirect::{Family, PortList, Redirection, SubnetList, iptables};
 use anyhow::{Context as _, anyhow, bail};
@@ -141,7 +141,10 @@ fn try_run(options: &Options) -> anyhow::Result<()> {
     let apply_options = ApplyOptions {
         mode,
         ipv6: options.ipv6,
-        wait: options.use_wait_flag,
+        wait: match options.use_wait_flag {
+            true => Wait::Endless,
+            false => Wait::Usual,
+        },
     };
     let work = || -> anyhow::Result<Applied> {
         set_close_wait(options.timeout_close_wait_secs)?;

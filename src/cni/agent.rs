@@ -20,11 +20,13 @@ mod upkeep;
 pub use credentials::TokenSource;
 pub use leave::Farewell;
 
+use crate::cni::conflist::folder::Reading;
 use install::{Installer, Layout};
 use kube::{Client, Config};
 use metrics::Metrics;
 use pods::Pods;
 use serde_json::Value;
+use socket::SocketFile;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -75,6 +77,7 @@ pub struct Agent {
     shared: Arc<Shared>,
     options: Options,
     listener: Option<UnixListener>,
+    socket: SocketFile,
 }
 
 /// What the loops share.
@@ -86,6 +89,8 @@ struct Shared {
     pods: Arc<Pods>,
     metrics: Arc<Metrics>,
     ready: watch::Sender<Result<(), String>>,
+    /// How the runtime of this node reads network configurations; `None` until the node is seen.
+    reading: Mutex<Option<Reading>>,
     /// Something new is to be installed.
     wake: Notify,
     /// Whether the agent's DaemonSet could be read.
@@ -98,7 +103,7 @@ impl Agent {
     /// # Errors
     /// Where the way to the API server or the socket cannot be used.
     pub fn bind(config: Config, options: Options) -> Result<Self, AgentError> {
-        let listener = socket::bind(&options.socket).map_err(|source| AgentError::Socket {
+        let (listener, socket) = socket::bind(&options.socket).map_err(|source| AgentError::Socket {
             path: options.socket.clone(),
             source,
         })?;
@@ -111,6 +116,7 @@ impl Agent {
             pods: Arc::new(Pods::new()),
             metrics: Arc::new(Metrics::new()),
             ready: watch::Sender::new(Err("starting".to_owned())),
+            reading: Mutex::new(None),
             wake: Notify::new(),
             saw_daemon_set: AtomicBool::new(false),
         };
@@ -118,6 +124,7 @@ impl Agent {
             shared: Arc::new(shared),
             options,
             listener: Some(listener),
+            socket,
         })
     }
 
@@ -151,7 +158,7 @@ impl Agent {
 
     /// Says good-bye: takes the plugin away where it is being uninstalled, and leaves it otherwise.
     pub async fn leave(self) {
-        leave::leave(&self.shared, &self.options.farewell).await;
+        leave::leave(&self.shared, &self.options.farewell, &self.socket).await;
     }
 }
 
@@ -210,6 +217,21 @@ impl Shared {
     async fn install_credentials(&self, text: String) {
         self.with_installer(|installer| installer.set_credentials(text)).await;
         self.wake.notify_one();
+    }
+
+    fn reading(&self) -> Option<Reading> {
+        *self.reading.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set_reading(&self, reading: Reading) {
+        let before = self
+            .reading
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .replace(reading);
+        if before != Some(reading) {
+            self.wake.notify_one();
+        }
     }
 
     fn readiness(&self) -> watch::Receiver<Result<(), String>> {

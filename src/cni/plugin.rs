@@ -19,14 +19,18 @@ use super::failure::Failure;
 use super::rules::{Rules, rules};
 use super::version::Version;
 use crate::pod::Pod;
-use crate::redirect::apply::{self, Applied, ApplyError, Mode, Options};
+use crate::redirect::apply::{self, Applied, ApplyError, Mode, Options, Wait};
 use journal::Journal;
 use serde_json::{Value, json};
 use std::io::{self, IsTerminal as _, Read as _, Write as _};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// From the start of the process until no lock is waited for any more. The kubelet is told within 10 s, and what is left is
+/// for the rules, which take milliseconds.
+const LOCKS: Duration = Duration::from_millis(8500);
 
 /// Runs the call that the environment and standard input make.
 pub fn main() -> ExitCode {
@@ -128,7 +132,11 @@ impl Attachment<'_> {
     }
 
     fn write(&self, rules: &Rules) -> Result<(), Failure> {
-        let applied: Applied = self.inside(|| apply::apply(&rules.redirection, rules.options))?;
+        let options = Options {
+            wait: self.wait(),
+            ..rules.options
+        };
+        let applied: Applied = self.inside(|| apply::apply(&rules.redirection, options))?;
         for warning in rules.warnings.iter().chain(&applied.warnings) {
             self.journal.warn(warning);
         }
@@ -194,6 +202,7 @@ impl Attachment<'_> {
     fn remove(&self, mode: Mode) -> bool {
         let options = Options {
             mode,
+            wait: self.wait(),
             ..native_options()
         };
         let removed = self.inside(|| apply::remove(options));
@@ -244,6 +253,11 @@ impl Attachment<'_> {
         done.map_err(|error| Failure::of_rules(&error))
     }
 
+    /// How long whoever holds a lock is waited for.
+    fn wait(&self) -> Wait {
+        Wait::Until(self.begun + LOCKS)
+    }
+
     fn netns(&self) -> &Path {
         Path::new(&self.call.netns)
     }
@@ -257,7 +271,7 @@ const fn native_options() -> Options {
     Options {
         mode: Mode::Native,
         ipv6: true,
-        wait: false,
+        wait: Wait::Usual,
     }
 }
 

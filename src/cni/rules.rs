@@ -11,7 +11,7 @@ use super::failure::Failure;
 use crate::config::annotation::{CONTROL_PLANE_COMPONENT, PROXY_UID};
 use crate::inject::PROXY;
 use crate::pod::{Pod, boolean, container_name, integer, list, object, text};
-use crate::redirect::apply::{Mode, Options};
+use crate::redirect::apply::{Mode, Options, Wait};
 use crate::redirect::{PortList, PortRange, Redirection, SubnetList};
 use serde_json::Value;
 
@@ -59,7 +59,7 @@ pub fn rules(pod: &Pod<'_>, name: &PodName, config: &NetworkConfig<'_>) -> Resul
     let options = Options {
         mode,
         ipv6: source.ipv6(),
-        wait: false,
+        wait: Wait::default(),
     };
     Ok(Rules {
         redirection,

@@ -114,14 +114,15 @@ fn user_of_account(namespace: &str, name: &str) -> String {
 
 impl Usable {
     /// The API groups in which the server asks for the right, any of which will do.
-    fn groups(self) -> &'static [&'static str] {
+    pub(in crate::policy) fn groups(self) -> &'static [&'static str] {
         match self {
             Self::PodSecurityPolicies => &["policy", "extensions"],
             Self::SecurityContextConstraints => &["security.openshift.io"],
         }
     }
 
-    fn resource(self) -> &'static str {
+    /// The resource on which the right is.
+    pub(in crate::policy) fn resource(self) -> &'static str {
         match self {
             Self::PodSecurityPolicies => "podsecuritypolicies",
             Self::SecurityContextConstraints => "securitycontextconstraints",

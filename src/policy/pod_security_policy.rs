@@ -25,6 +25,7 @@ pub mod question;
 mod se_linux;
 mod storing;
 mod sysctls;
+mod tailoring;
 mod validation;
 mod volumes;
 mod wording;
@@ -34,6 +35,7 @@ mod tests;
 
 pub use admission::{Admission, Admitted, Objection, Phase, Question, Refusal, service_account};
 pub use policies::{Policies, UnusablePolicy};
+pub use tailoring::tailored;
 
 /// The annotation that names the policy which took a pod.
 pub const POLICY_ANNOTATION: &str = "kubernetes.io/psp";

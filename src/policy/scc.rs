@@ -23,6 +23,7 @@ mod review;
 mod seccomp;
 mod setting;
 mod sysctls;
+mod tailoring;
 mod volumes;
 mod wording;
 
@@ -31,6 +32,7 @@ mod tests;
 
 pub use review::{Admission, Admitted, Constraints, Question, Review};
 pub use setting::Setting;
+pub use tailoring::tailored;
 
 use super::Release;
 

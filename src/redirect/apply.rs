@@ -20,6 +20,7 @@ use super::{Family, Redirection};
 use programs::Back;
 use std::fmt;
 use std::str::FromStr;
+use std::time::{Duration, Instant};
 
 /// The way in which the rules are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,12 +73,43 @@ pub struct Options {
     pub mode: Mode,
     /// For IPv6 too, where the kernel has it.
     pub ipv6: bool,
-    /// Waits for the lock of `iptables` as long as it takes, not [`LOCK_SECONDS`] at most.
-    pub wait: bool,
+    /// How long others are waited for.
+    pub wait: Wait,
 }
 
-/// How long the lock of `iptables` is waited for unless asked otherwise, in seconds.
-pub const LOCK_SECONDS: u32 = 30;
+/// How long the locks are waited for: that of `iptables`, and ours on a network namespace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Wait {
+    /// 30 seconds at most.
+    #[default]
+    Usual,
+    /// For that of `iptables` as long as it takes, and 30 seconds for ours.
+    Endless,
+    /// Until then: whoever asked goes away.
+    Until(Instant),
+}
+
+/// [`Wait::Usual`], which is longer than any run takes.
+const USUAL: Duration = Duration::from_secs(30);
+
+impl Wait {
+    /// What is left of the time for the lock of `iptables`; `None` where there is no end.
+    fn left(self) -> Option<Duration> {
+        match self {
+            Self::Usual => Some(USUAL),
+            Self::Endless => None,
+            Self::Until(end) => Some(end.saturating_duration_since(Instant::now())),
+        }
+    }
+
+    /// The time for our own lock. Rules are written without it in the end, so that time must be left for them.
+    fn left_for_ours(self) -> Duration {
+        match self {
+            Self::Usual | Self::Endless => USUAL,
+            Self::Until(_) => self.left().unwrap_or_default() / 2,
+        }
+    }
+}
 
 /// What was done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -95,7 +127,7 @@ pub struct Applied {
 /// # Errors
 /// With the cause in a sentence; the rules are then what they were before.
 pub fn apply(redirection: &Redirection, options: Options) -> Result<Applied, ApplyError> {
-    let _lock = lock::acquire();
+    let _lock = lock::acquire(options.wait.left_for_ours());
     let mut warnings = Vec::new();
     let ipv6 = options.ipv6 && has_ipv6();
     if options.ipv6 && !ipv6 {
@@ -145,7 +177,7 @@ pub fn check(redirection: &Redirection, options: Options) -> Result<(), ApplyErr
 /// # Errors
 /// With the cause in a sentence.
 pub fn remove(options: Options) -> Result<(), ApplyError> {
-    let _lock = lock::acquire();
+    let _lock = lock::acquire(options.wait.left_for_ours());
     let options = Options {
         ipv6: options.ipv6 && has_ipv6(),
         ..options

@@ -11,6 +11,7 @@
     reason = "the control plane is real processes and their files"
 )]
 
+#[expect(dead_code, reason = "the other test targets use the rest")]
 #[path = "../cluster/cluster.rs"]
 mod cluster;
 #[path = "../conformance/folder.rs"]

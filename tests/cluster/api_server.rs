@@ -45,10 +45,18 @@ impl ApiServer {
     }
 
     pub(super) async fn restart(&mut self, scratch: &Path, options: Options) -> Result<(), String> {
+        self.stop().await;
+        self.run(scratch, options).await
+    }
+
+    pub(super) async fn stop(&mut self) {
         if let Some(process) = self.process.take() {
             process.terminate().await;
         }
-        self.run(scratch, options).await
+    }
+
+    pub(super) fn port(&self) -> u16 {
+        self.port.number()
     }
 
     /// Writes a kubeconfig with `token` under `scratch`, as `name`.

@@ -1,18 +1,19 @@
-//! Where the programs of the control plane are.
+//! Where programs of others are.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// The folder with `etcd` and `kube-apiserver`: `tests/assets/build` prints it, and builds them where they are missing.
+/// The folder with a part of the assets, `control-plane` and the like: `tests/assets/build` prints it, and builds what is
+/// missing.
 ///
 /// Its progress goes to standard error, past the test runner's capture, for a cold build takes minutes.
-pub(crate) fn control_plane() -> Result<PathBuf, String> {
+pub(crate) fn built(part: &str) -> Result<PathBuf, String> {
     let build = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/assets/build");
-    let output = Command::new(&build).stderr(Stdio::inherit()).output();
+    let output = Command::new(&build).arg(part).stderr(Stdio::inherit()).output();
     let output = output.map_err(|error| format!("{} cannot run: {error}", build.display()))?;
     if !output.status.success() {
         return Err(format!(
-            "{}: {}; what it needs is said above",
+            "{} {part}: {}; what it needs is said above",
             build.display(),
             output.status
         ));

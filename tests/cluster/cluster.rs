@@ -34,6 +34,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
+pub(crate) use assets::built;
 pub(crate) use audit::{AuditEvent, right};
 pub(crate) use authority::Authority;
 pub(crate) use deadline::poll;
@@ -79,7 +80,7 @@ pub(crate) async fn shared() -> &'static Cluster {
 impl Cluster {
     /// Starts a control plane and waits until it is ready. The error holds the end of the log of what failed.
     pub(crate) async fn start(options: Options) -> Result<Self, String> {
-        let programs = assets::control_plane()?;
+        let programs = built("control-plane")?;
         let scratch = tempfile::Builder::new()
             .prefix("outrigger-cluster-")
             .tempdir()
@@ -98,6 +99,21 @@ impl Cluster {
     /// Stops the API server and starts it again with `options`, on the same port and data.
     pub(crate) async fn restart_api_server(&mut self, options: Options) -> Result<(), String> {
         self.api_server.restart(self.scratch.path(), options).await
+    }
+
+    /// Stops the API server; it stays away until it is started again.
+    pub(crate) async fn stop_api_server(&mut self) {
+        self.api_server.stop().await;
+    }
+
+    /// The port of the API server, on loopback.
+    pub(crate) fn port(&self) -> u16 {
+        self.api_server.port()
+    }
+
+    /// A file that the API server was given, or has made: `service-account.key` and the like.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.scratch.path().join(name)
     }
 
     /// A client with every right. It belongs to the runtime of the calling test: make one a test.

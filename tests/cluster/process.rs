@@ -56,6 +56,11 @@ impl Process {
         }
     }
 
+    /// Its number, which is that of its group, too.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// How the process ended, if it has.
     pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().expect("a child can be waited for")

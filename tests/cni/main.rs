@@ -28,6 +28,7 @@ mod agent;
 mod api;
 mod bad_input;
 mod chain;
+mod locks;
 mod many;
 mod parity;
 mod pods;

@@ -60,8 +60,8 @@ pub(crate) fn kubectl(cluster: &Cluster, arguments: &[&str]) -> String {
 }
 
 impl Node {
-    /// A node with `taints`, and the network configuration of somebody else.
-    pub(crate) async fn create(cluster: &Cluster, taints: &Value) -> Self {
+    /// A node with the network configuration of somebody else, which no API server has.
+    pub(crate) fn new() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let node = Self {
             name: format!("node-{}", COUNT.fetch_add(1, Ordering::Relaxed)),
@@ -72,6 +72,12 @@ impl Node {
             fs::create_dir(node.path(folder)).unwrap();
         }
         fs::write(node.path("net.d/10-net.conflist"), LIST).unwrap();
+        node
+    }
+
+    /// The same, with `taints`, and known to the API server.
+    pub(crate) async fn create(cluster: &Cluster, taints: &Value) -> Self {
+        let node = Self::new();
         let object =
             json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": node.name}, "spec": {"taints": taints}});
         let client = cluster.client().await;
@@ -99,6 +105,11 @@ impl Node {
             .unwrap();
         let mut document: Value = serde_json::from_str(&fs::read_to_string(cluster.kubeconfig()).unwrap()).unwrap();
         document["users"][0]["user"] = json!({"token": issued.body["status"]["token"]});
+        self.start_with(&document, flags)
+    }
+
+    /// Starts the agent with a kubeconfig of its own.
+    pub(crate) fn start_with(&self, document: &Value, flags: &[&str]) -> Agent {
         fs::write(self.path("agent-kubeconfig"), document.to_string()).unwrap();
         let programs = Path::new(env!("CARGO_BIN_EXE_outrigger-cni")).parent().unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_outrigger"));

@@ -138,7 +138,7 @@ async fn a_token_file_is_copied_when_it_changes() {
 }
 
 /// What an installed plugin consists of.
-fn installed(node: &Node) -> [bool; 4] {
+fn installed(node: &Node) -> [bool; 5] {
     let there = |name: &str| node.path(name).exists();
     let entry = node.text("net.d/10-net.conflist") != LIST;
     [
@@ -146,6 +146,7 @@ fn installed(node: &Node) -> [bool; 4] {
         there("run/kubeconfig"),
         there("bin/outrigger-cni"),
         there("bin/outrigger-cni-api"),
+        there("run/cni.sock"),
     ]
 }
 
@@ -158,7 +159,7 @@ async fn the_plugin_stays_while_its_daemon_set_does_and_goes_with_it() {
     let agent = node.start(&cluster, &[]).await;
     node.ready(&agent).await;
     assert!(agent.stop().await.success());
-    assert_eq!(installed(&node), [true; 4]);
+    assert_eq!(installed(&node), [true; 5]);
     let before = node.text("net.d/10-net.conflist");
 
     let agent = node.start(&cluster, &[]).await;
@@ -176,14 +177,14 @@ async fn the_plugin_stays_while_its_daemon_set_does_and_goes_with_it() {
         ],
     );
     assert!(agent.stop().await.success());
-    assert_eq!(installed(&node), [false; 4]);
+    assert_eq!(installed(&node), [false; 5]);
 
     // Told so, without a question.
     let agent = node.start(&cluster, &["--remove-on-exit"]).await;
     node.ready(&agent).await;
-    assert_eq!(installed(&node), [true; 4]);
+    assert_eq!(installed(&node), [true; 5]);
     assert!(agent.stop().await.success());
-    assert_eq!(installed(&node), [false; 4]);
+    assert_eq!(installed(&node), [false; 5]);
     let left: Vec<Value> = fs::read_dir(node.path("net.d"))
         .unwrap()
         .map(|entry| entry.unwrap().file_name().to_string_lossy().into())

@@ -18,7 +18,9 @@ mod cluster;
 mod netns;
 
 mod agent;
+mod full_disk;
 mod life;
+mod renewal;
 mod repair;
 mod restriction;
 mod taint;

@@ -24,16 +24,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Situations that are not all right yet, with what they wait for. One that comes right must leave the table.
-const LATER: [(&str, &str); 5] = [
-    (
-        "07-openshift-namespace-range",
-        "user IDs from the ranges of OpenShift's security context constraints",
-    ),
-    (
-        "08-openshift-custom-scc",
-        "user IDs from the ranges of OpenShift's security context constraints",
-    ),
-    ("14-resourcequota-limitrange", "ResourceQuota and LimitRange"),
+const LATER: [(&str, &str); 2] = [
     (
         "22-failure-policy-deadlock",
         "the chart's webhook configuration before a real API server",

@@ -2,7 +2,7 @@
 
 use crate::netns::Netns;
 use crate::rules::{native, shown};
-use outrigger::redirect::apply::{ApplyError, Mode, Options, apply, check, remove};
+use outrigger::redirect::apply::{ApplyError, Mode, Options, Wait, apply, check, remove};
 use outrigger::redirect::{PortList, Redirection, SubnetList};
 
 const MODES: [Mode; 4] = [Mode::Native, Mode::Nft, Mode::Legacy, Mode::Auto];
@@ -21,7 +21,7 @@ fn options(mode: Mode) -> Options {
     Options {
         mode,
         ipv6: true,
-        wait: false,
+        wait: Wait::Usual,
     }
 }
 

@@ -9,7 +9,7 @@ mod file;
 
 pub use file::FileError;
 
-use crate::cni::conflist::folder::{self, File, Plan, Problem, Step};
+use crate::cni::conflist::folder::{self, File, Plan, Problem, Reading, Step};
 use crate::cni::conflist::{List, PLUGIN};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -80,6 +80,19 @@ impl Report {
     /// Whether program, credentials and entry are in place.
     pub fn is_complete(&self) -> bool {
         self.used.is_some() && self.errors.is_empty()
+    }
+
+    /// What keeps a pod from being set up with program, credentials and entry, given how the runtime reads the folder;
+    /// `None` where they are in place, and used.
+    pub fn obstacle(&self, reading: Reading) -> Option<String> {
+        if !self.is_complete() {
+            return Some(self.errors.join("; "));
+        }
+        // Those behind the one that is used are not looked at.
+        let Problem { file, why } = self.problems.first().filter(|_| reading == Reading::Stops)?;
+        Some(format!(
+            "the container runtime uses no network configuration while {file} is the first: {why}"
+        ))
     }
 }
 

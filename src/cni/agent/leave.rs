@@ -5,6 +5,7 @@
 //! that cannot be found out, it stays.
 
 use super::Shared;
+use super::socket::SocketFile;
 use k8s_openapi::api::apps::v1::DaemonSet;
 use kube::Api;
 use std::sync::atomic::Ordering;
@@ -62,7 +63,8 @@ pub(super) async fn prepare(shared: &Shared, farewell: &Farewell) {
     std::future::pending::<()>().await;
 }
 
-pub(super) async fn leave(shared: &Shared, farewell: &Farewell) {
+/// Takes the plugin away where the agent is being uninstalled, and last of all the socket on which it was asked.
+pub(super) async fn leave(shared: &Shared, farewell: &Farewell, socket: &SocketFile) {
     let goes = match farewell {
         Farewell::Keep => false,
         Farewell::Remove => true,
@@ -80,6 +82,9 @@ pub(super) async fn leave(shared: &Shared, farewell: &Farewell) {
         match shared.with_installer(|installer| installer.remove()).await {
             Ok(report) if report.errors.is_empty() => {
                 info!(files = ?report.changed, kept = ?report.kept, "the plugin is removed");
+                if let Err(error) = socket.remove() {
+                    warn!(%error, "the socket is not removed");
+                }
                 return;
             }
             Ok(report) => warn!(errors = ?report.errors, problems = ?report.problems, "trying again"),

@@ -13,7 +13,7 @@ use crate::cni::config::NetworkConfig;
 use crate::cni::rules::rules;
 use crate::pod::Pod;
 use crate::redirect::Redirection;
-use crate::redirect::apply::{self, ApplyError};
+use crate::redirect::apply::{self, ApplyError, Options, Wait};
 use k8s_openapi::api::core::v1;
 use kube::Api;
 use kube::api::{DeleteParams, Preconditions};
@@ -34,6 +34,9 @@ const RETRY: Duration = Duration::from_secs(10);
 
 /// How long one call may take.
 const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long whoever holds a lock is waited for; nothing is installed meanwhile.
+const LOCKS: Duration = Duration::from_secs(3);
 
 /// The component and reason that Linkerd's repair controller names; people filter by them.
 const COMPONENT: &str = "linkerd-cni-repair-controller";
@@ -146,11 +149,15 @@ fn examine(subject: &Subject, namespace: &Path, config: &str) -> Finding {
         new_connections_only: subject.runs,
         ..rules.redirection.clone()
     };
-    let work = || match apply::check(&rules.redirection, rules.options) {
+    let options = Options {
+        wait: Wait::Until(Instant::now() + LOCKS),
+        ..rules.options
+    };
+    let work = || match apply::check(&rules.redirection, options) {
         Ok(()) => Ok(Finding::Fine),
         Err(ApplyError::NotInForce { .. }) => {
-            apply::apply(&wanted, rules.options)?;
-            apply::check(&wanted, rules.options).map(|()| Finding::Repaired)
+            apply::apply(&wanted, options)?;
+            apply::check(&wanted, options).map(|()| Finding::Repaired)
         }
         Err(error) => Err(error),
     };

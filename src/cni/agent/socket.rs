@@ -7,8 +7,8 @@ use super::pods::Pods;
 use crate::cni::call::PodName;
 use crate::cni::facts::{Reply, Request};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
-use std::path::Path;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
@@ -32,8 +32,41 @@ const UNKNOWN: Duration = Duration::from_secs(2);
 /// How long accepting pauses after an error that another attempt would meet again.
 const PAUSE: Duration = Duration::from_millis(200);
 
+/// The file that a socket is bound to.
+#[derive(Debug)]
+pub(super) struct SocketFile {
+    path: PathBuf,
+    identity: (u64, u64),
+}
+
+impl SocketFile {
+    fn of(path: &Path) -> io::Result<Self> {
+        Ok(Self {
+            path: path.to_owned(),
+            identity: identity(path)?,
+        })
+    }
+
+    /// Removes the file, unless another agent listens there by now.
+    pub(super) fn remove(&self) -> io::Result<()> {
+        match identity(&self.path) {
+            Ok(found) if found == self.identity =>
+            {
+                #[expect(clippy::disallowed_methods, reason = "a socket is a file")]
+                std::fs::remove_file(&self.path)
+            }
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+}
+
+fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    let found = std::fs::symlink_metadata(path)?;
+    Ok((found.dev(), found.ino()))
+}
+
 /// Listens at `path`, in place of whoever did before: there is no moment without a socket.
-pub(super) fn bind(path: &Path) -> io::Result<UnixListener> {
+pub(super) fn bind(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
     let folder = path.parent().unwrap_or(path);
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     if is_ours(folder)? {
@@ -48,7 +81,7 @@ pub(super) fn bind(path: &Path) -> io::Result<UnixListener> {
     std::fs::set_permissions(&beside, std::fs::Permissions::from_mode(0o600))?;
     #[expect(clippy::disallowed_methods, reason = "a socket is a file")]
     std::fs::rename(&beside, path)?;
-    Ok(listener)
+    Ok((listener, SocketFile::of(path)?))
 }
 
 /// Whether nothing is in `folder` but what the agent makes. The kubelet makes it for everybody to see; a folder that others

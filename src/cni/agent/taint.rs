@@ -4,6 +4,7 @@
 //! taint is at that place, the API server refuses the patch, and the list is read again: no list is ever written back.
 
 use super::Shared;
+use crate::cni::conflist::folder::Reading;
 use crate::pod::{list, text};
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1;
@@ -79,6 +80,7 @@ pub(super) async fn keep_off(shared: &Shared, key: &str) {
             event = events.next() => match event {
                 Some(Ok(Event::Apply(node) | Event::InitApply(node))) => {
                     failing = false;
+                    shared.set_reading(reading(&node.data));
                     tainted = positions(&node.data, key).next().is_some();
                 }
                 Some(Ok(_)) => {}
@@ -87,6 +89,10 @@ pub(super) async fn keep_off(shared: &Shared, key: &str) {
                         warn!(%error, "the node cannot be watched, trying again");
                     }
                     failing = true;
+                    // Who may not look is ready all the same.
+                    if shared.reading().is_none() {
+                        shared.set_reading(Reading::GoesOn);
+                    }
                 }
                 None => return,
             },
@@ -143,6 +149,12 @@ fn code(error: &kube::Error) -> u16 {
 
 fn nodes(client: &Client) -> Api<DynamicObject> {
     Api::all_with(client.clone(), &ApiResource::erase::<v1::Node>(&()))
+}
+
+/// How the runtime of a node reads network configurations.
+fn reading(node: &Value) -> Reading {
+    let runtime = node.pointer("/status/nodeInfo/containerRuntimeVersion");
+    Reading::of(runtime.and_then(Value::as_str).unwrap_or_default())
 }
 
 /// Where in the list of taints those called `key` are.

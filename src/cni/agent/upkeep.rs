@@ -33,8 +33,12 @@ pub(super) async fn keep_installed(shared: &Shared) {
             .with_installer(|installer| installer.reconcile(Instant::now()))
             .await;
         tell(shared, &report, &mut said);
-        let state = if !report.is_complete() {
-            Err(report.errors.join("; "))
+        let obstacle = match shared.reading() {
+            Some(reading) => report.obstacle(reading),
+            None => Some("this node is not seen yet".to_owned()),
+        };
+        let state = if let Some(obstacle) = obstacle {
+            Err(obstacle)
         } else if shared.pods.settled() {
             let due = probed.as_ref().is_none_or(|(last, found)| {
                 let interval = if found.is_ok() { PROBE } else { IMPATIENT_PROBE };

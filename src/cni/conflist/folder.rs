@@ -13,6 +13,25 @@ use serde_json::Value;
 /// What the names of lists that are made from single plugins end in.
 const MADE: &str = "-outrigger.conflist";
 
+/// What a container runtime does where the first file is broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reading {
+    /// It uses the first that can be used: CRI-O, cri-dockerd.
+    GoesOn,
+    /// It uses none, and starts no pod: containerd (`loadFromConfDir` in go-cni).
+    Stops,
+}
+
+impl Reading {
+    /// That of a runtime by the version that a node's status has, such as `containerd://2.1.4`.
+    pub fn of(runtime: &str) -> Self {
+        match runtime.split_once("://") {
+            Some(("containerd", _)) => Self::Stops,
+            Some(_) | None => Self::GoesOn,
+        }
+    }
+}
+
 /// A file of the folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct File {

@@ -18,8 +18,10 @@ pub(super) const SECCOMP_OF_CONTAINER: &str = "container.seccomp.security.alpha.
 /// Prefix of the annotation of a container's `AppArmor` profile; the container's name follows.
 pub(super) const APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
 
-const ALLOWED_SECCOMP: &str = "seccomp.security.alpha.kubernetes.io/allowedProfileNames";
-const DEFAULT_SECCOMP: &str = "seccomp.security.alpha.kubernetes.io/defaultProfileName";
+/// Annotation of a policy: the profiles that it allows, separated by commas.
+pub(super) const ALLOWED_SECCOMP: &str = "seccomp.security.alpha.kubernetes.io/allowedProfileNames";
+/// Annotation of a policy: the profile of pods that name none.
+pub(super) const DEFAULT_SECCOMP: &str = "seccomp.security.alpha.kubernetes.io/defaultProfileName";
 const ALLOWED_APP_ARMOR: &str = "apparmor.security.beta.kubernetes.io/allowedProfileNames";
 const DEFAULT_APP_ARMOR: &str = "apparmor.security.beta.kubernetes.io/defaultProfileName";
 

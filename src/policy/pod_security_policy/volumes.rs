@@ -170,10 +170,21 @@ fn source(volume: &Value) -> (&'static str, &Value) {
         .into_iter()
         .find_map(|key| pod::object(volume, key).map(|source| (key, source)));
     match found {
-        // The one type whose name differs from its field's.
-        Some(("cephfs", source)) => ("cephFS", source),
-        Some(found) => found,
+        Some((field, source)) => (word(field), source),
         None => (NO_SOURCE, &Value::Null),
+    }
+}
+
+/// A policy's word for the volumes whose source is the field `field`; nothing where these servers do not know it.
+pub(super) fn type_of_field(field: &str) -> Option<&'static str> {
+    SOURCES.into_iter().find(|known| *known == field).map(word)
+}
+
+/// The type of a source; one has another name than its field.
+fn word(field: &'static str) -> &'static str {
+    match field {
+        "cephfs" => "cephFS",
+        field => field,
     }
 }
 

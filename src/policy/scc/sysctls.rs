@@ -9,7 +9,7 @@ use crate::policy::quoting::go_quoted;
 ///
 /// OpenShift counts three more where every node's kernel knows them: such a pod may be admitted although it is said to be
 /// refused here. They are the application's own, so no decision hangs on them.
-const SAFE: [&str; 9] = [
+pub(super) const SAFE: [&str; 9] = [
     "kernel.shm_rmid_forced",
     "net.ipv4.ip_local_port_range",
     "net.ipv4.tcp_syncookies",

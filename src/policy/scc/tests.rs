@@ -13,6 +13,7 @@ mod choice;
 mod container_rules;
 mod order;
 mod pod_rules;
+mod tailoring;
 
 /// Annotations of a namespace that OpenShift has seen.
 fn allotment() -> Value {

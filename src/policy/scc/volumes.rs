@@ -129,6 +129,11 @@ fn check_flex(constraint: &Constraint, pod: &Pod<'_>, spec: &str, errors: &mut V
     }
 }
 
+/// The word for the volumes whose source is the field `field`; nothing where it is not known.
+pub(super) fn type_of_field(field: &str) -> Option<&'static str> {
+    SOURCES.iter().find(|(known, _)| *known == field).map(|&(_, word)| word)
+}
+
 /// The word for the source of `volume`; nothing where it is not known. One without a source is an `emptyDir`.
 fn word(volume: &Value) -> Option<&'static str> {
     let known = SOURCES.iter().find(|(field, _)| pod::object(volume, field).is_some());

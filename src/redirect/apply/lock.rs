@@ -8,20 +8,17 @@ use std::time::{Duration, Instant};
 /// An abstract socket: its name belongs to the network namespace, needs no file, and goes with the process that holds it.
 const NAME: &str = "outrigger-redirect";
 
-/// Longer than any run takes; whoever holds the name for longer is not one of ours.
-const PATIENCE: Duration = Duration::from_secs(30);
-
 /// Held until dropped.
 #[derive(Debug)]
 pub(super) struct Lock(#[expect(dead_code, reason = "held, never used")] UnixListener);
 
-/// Waits for the other runs in this network namespace.
+/// Waits for the other runs in this network namespace, `at_most` so long.
 ///
 /// `None` where that is impossible or takes too long: each write is one commit anyway, and a pod's start must not hang
 /// on somebody who took the name.
-pub(super) fn acquire() -> Option<Lock> {
+pub(super) fn acquire(at_most: Duration) -> Option<Lock> {
     let address = SocketAddr::from_abstract_name(NAME).ok()?;
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + at_most;
     loop {
         match UnixListener::bind_addr(&address) {
             Ok(listener) => return Some(Lock(listener)),

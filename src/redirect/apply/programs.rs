@@ -1,6 +1,6 @@
 //! The programs of iptables: which of them are there, and running them.
 
-use super::{ApplyError, LOCK_SECONDS};
+use super::{ApplyError, Wait};
 use crate::redirect::Family;
 use std::env;
 use std::ffi::OsStr;
@@ -98,12 +98,13 @@ impl Programs {
     }
 
     /// Changes the nat table in one commit.
-    pub(super) fn restore(&self, text: &str, wait: bool) -> Result<(), ApplyError> {
-        let seconds = LOCK_SECONDS.to_string();
-        let limited = ["--noflush", "-w", &seconds];
-        let args = if wait { &limited[..2] } else { &limited[..] };
+    pub(super) fn restore(&self, text: &str, wait: Wait) -> Result<(), ApplyError> {
+        let mut args = vec!["--noflush", "-w"];
+        // Whole seconds are all that it takes; 0 does not wait.
+        let seconds = wait.left().map(|left| left.as_secs().to_string());
+        args.extend(seconds.as_deref());
         self.restore
-            .run(args, text)
+            .run(&args, text)
             .map(drop)
             .map_err(|error| with_line(error, text))
     }
@@ -206,13 +207,13 @@ fn command(path: &Path, name: &str, args: &[&str]) -> Command {
     command
 }
 
-/// What a program said, in one line and without its hints.
+/// What a program said, in one line, without its hints and its full stop.
 fn cause(stderr: &str) -> String {
     let is_hint = |line: &&str| line.is_empty() || line.starts_with("Try `") || line.starts_with("# Warning:");
     let said: Vec<&str> = stderr.lines().map(str::trim).filter(|line| !is_hint(line)).collect();
     if said.is_empty() {
         "it said nothing".to_owned()
     } else {
-        said.join(", ")
+        said.join(", ").trim_end_matches('.').to_owned()
     }
 }

@@ -1,7 +1,7 @@
 //! The rules in the nat tables of iptables, by its programs.
 
 use super::programs::{Back, Programs};
-use super::{Applied, ApplyError, Options, families, has_ipv6_address};
+use super::{Applied, ApplyError, Options, Wait, families, has_ipv6_address};
 use crate::redirect::iptables::{Lines, NatTable, restore, wanted};
 use crate::redirect::{Family, Redirection, RuleSet};
 
@@ -13,7 +13,7 @@ struct Nat {
     family: Family,
     programs: Programs,
     before: NatTable,
-    wait: bool,
+    wait: Wait,
 }
 
 pub(super) fn apply(redirection: &Redirection, back: Back, options: Options) -> Result<Applied, ApplyError> {
@@ -59,7 +59,7 @@ pub(super) fn remove(back: Back, options: Options) -> Result<(), ApplyError> {
 /// Whether the IPv4 table redirects incoming connections; `None` where that may not be asked.
 pub(super) fn redirects_inbound(back: Back) -> Option<bool> {
     let programs = Programs::exactly(back, Family::V4).ok()?;
-    let nat = Nat::open(Family::V4, programs, false).ok()?;
+    let nat = Nat::open(Family::V4, programs, Wait::Usual).ok()?;
     Some(nat.before.reaches_inbound_chain())
 }
 
@@ -126,7 +126,7 @@ fn undo_all(nats: &[Nat], cause: ApplyError) -> ApplyError {
 }
 
 impl Nat {
-    fn open(family: Family, programs: Programs, wait: bool) -> Result<Self, ApplyError> {
+    fn open(family: Family, programs: Programs, wait: Wait) -> Result<Self, ApplyError> {
         let before = read(&programs)?;
         Ok(Self {
             family,

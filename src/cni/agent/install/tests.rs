@@ -196,6 +196,12 @@ fn files_of_others_that_are_broken_stay_and_end_nothing() {
     node.write("10-net.conflist", LIST);
     let report = installer.reconcile(Instant::now());
     assert!(report.is_complete(), "{report:?}");
+    assert_eq!(report.obstacle(Reading::GoesOn), None);
+    let stopped = report.obstacle(Reading::of("containerd://2.1.4")).unwrap();
+    assert!(
+        stopped.contains("while 05-half.conflist is the first: it cannot be decoded"),
+        "{stopped}"
+    );
     let files: Vec<_> = report.problems.iter().map(|problem| problem.file.as_str()).collect();
     assert_eq!(files, ["05-half.conflist", "06-binary.conf", "07-dangling.conf"]);
     assert_eq!(node.read("05-half.conflist"), "{\"name\": \"x\", \"plu");

@@ -1,6 +1,5 @@
 use super::*;
 use serde_json::{Value, json};
-use std::os::unix::fs::MetadataExt as _;
 use tempfile::TempDir;
 
 async fn ask(path: &Path, line: &str) -> Value {
@@ -17,7 +16,7 @@ async fn every_line_has_an_answer() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("run/cni.sock");
     let (pods, metrics) = (Arc::new(Pods::new()), Arc::new(Metrics::new()));
-    let listener = bind(&path).unwrap();
+    let (listener, _) = bind(&path).unwrap();
     let mode = |path: &Path| std::fs::metadata(path).unwrap().mode() & 0o777;
     assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o600, 0o700));
     tokio::spawn(serve(listener, Arc::clone(&pods), Arc::clone(&metrics)));
@@ -59,14 +58,20 @@ async fn a_successor_takes_the_socket_over() {
     let mode = |mode| std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(mode)).unwrap();
     mode(0o755);
     let path = folder.path().join("cni.sock");
-    let _first = bind(&path).unwrap();
+    let (_first, file) = bind(&path).unwrap();
     assert_eq!(std::fs::metadata(folder.path()).unwrap().mode() & 0o777, 0o700);
     mode(0o755);
     std::fs::DirBuilder::new().create(folder.path().join("others")).unwrap();
-    let second = bind(&path).unwrap();
+    let (second, successor) = bind(&path).unwrap();
     assert_eq!(std::fs::metadata(folder.path()).unwrap().mode() & 0o777, 0o755);
     let pods = Arc::new(Pods::new());
     pods.listed(&[]);
     tokio::spawn(serve(second, pods, Arc::new(Metrics::new())));
     assert_eq!(ask(&path, "{\"status\": true}\n").await, json!({"ready": true}));
+    // Who leaves takes its own away and no other's.
+    file.remove().unwrap();
+    assert!(path.exists());
+    successor.remove().unwrap();
+    assert!(!path.exists());
+    successor.remove().unwrap();
 }

@@ -214,3 +214,16 @@ fn the_installed_entry_is_found_with_its_network() {
     let (list, text) = entry(&done, "10-a.conflist").unwrap();
     assert_eq!((list.name.as_str(), text), ("net", r#"{"type":"outrigger-cni"}"#));
 }
+
+#[test]
+fn a_runtime_is_known_by_its_name() {
+    for (runtime, reading) in [
+        ("containerd://1.6.20", Reading::Stops),
+        ("cri-o://1.34.0", Reading::GoesOn),
+        ("docker://28.0.1", Reading::GoesOn),
+        ("containerd", Reading::GoesOn),
+        ("", Reading::GoesOn),
+    ] {
+        assert_eq!(Reading::of(runtime), reading, "{runtime}");
+    }
+}

@@ -1,0 +1,275 @@
+//! The workloads of manifests and the namespaces that they are in, and what becomes of their pods.
+
+use crate::cli::input::{self, Folder};
+use crate::cli::objects::{self, Object};
+use crate::cli::{installation, note};
+use crate::cluster::{self, Cluster};
+use crate::config::Installation;
+use crate::config::annotation::{INJECT, inject_mode};
+use crate::decide::{self, Coverage, Decision, Facts, Inputs, Round, Setup, Trace};
+use crate::inject::Owner;
+use crate::pod::Pod;
+use crate::pod::workload::Kind;
+use crate::policy::pod_security::{self, Server};
+use crate::policy::{Installed, Release, Requester, Verdict};
+use anyhow::{Context, Result, ensure};
+use clap::{Args, ValueEnum};
+use serde_json::{Map, Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Arguments of `policy labels`, `policy psp` and `policy scc`.
+#[derive(Args, Clone, Debug)]
+pub(in crate::cli) struct Arguments {
+    /// Manifests: a file, a folder (every .yaml, .yml and .json file below it), or - for standard input; may be repeated
+    #[arg(short, long = "filename", value_name = "FILE", required = true)]
+    filename: Vec<PathBuf>,
+    /// yaml, with the reasons as comments, or json
+    #[arg(short, long, value_enum, default_value = "yaml", value_name = "FORMAT")]
+    pub(super) output: Format,
+    /// Values of the installation (YAML), as in the ConfigMap linkerd-config; later files lie over earlier ones
+    #[arg(long, value_name = "FILE")]
+    values: Vec<PathBuf>,
+    /// Which nodes have the CNI plugin: all or none [default: those that its DaemonSet in the manifests is meant for]
+    #[arg(long, value_enum, value_name = "NODES", hide_possible_values = true)]
+    cni: Option<Cni>,
+    /// Release of the API server, 1.NN [default: for psp 1.24, the last that has it, else the newest known]
+    #[arg(long, value_name = "RELEASE")]
+    server_version: Option<Release>,
+    /// Namespace of objects that name none [default: the only Namespace of the manifests, or default]
+    #[arg(short, long, value_name = "NAME", value_parser = installation::namespace)]
+    namespace: Option<String>,
+    /// Namespace of Linkerd's control plane
+    #[arg(
+        short = 'L',
+        long,
+        value_name = "NAME",
+        env = "LINKERD_NAMESPACE",
+        hide_env_values = true,
+        default_value = "linkerd",
+        value_parser = installation::namespace
+    )]
+    pub(super) linkerd_namespace: String,
+}
+
+/// How objects are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Format {
+    /// Documents, with the reasons as comments.
+    Yaml,
+    /// One `List`.
+    Json,
+}
+
+/// Which nodes have the CNI plugin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Cni {
+    /// All of them.
+    All,
+    /// None of them.
+    None,
+}
+
+/// Everything that decisions depend on, and the pods to decide about.
+pub(super) struct Site {
+    cluster: Cluster,
+    setup: Setup,
+    declared: Option<Coverage>,
+    pub(super) server: Server,
+    /// By name.
+    pub(super) spaces: Vec<Space>,
+}
+
+/// A namespace with workloads.
+pub(super) struct Space {
+    pub(super) name: String,
+    /// The Namespace, where the manifests have it.
+    pub(super) object: Option<Value>,
+    pub(super) labels: Map<String, Value>,
+    /// What it says, and that its pods are injected where neither it nor they say anything of that.
+    pub(super) annotations: Map<String, Value>,
+    pub(super) workloads: Vec<Workload>,
+}
+
+/// A workload.
+pub(super) struct Workload {
+    /// `Kind/name`
+    pub(super) title: String,
+    /// The pod, or the template that pods are made from, after the API's defaulting.
+    pub(super) pod: Value,
+    /// Who creates the pods; empty for a pod, which its author does.
+    pub(super) requester: Requester,
+    owner: Option<Owner>,
+}
+
+impl Site {
+    /// Reads what the arguments name; `release` is assumed where they do not say which.
+    pub(super) fn read(arguments: &Arguments, release: Release) -> Result<Self> {
+        let objects = objects::read_valid(&input::read(&arguments.filename, Folder::Manifests)?)?;
+        let documents = installation::documents(&arguments.values)?;
+        if documents.is_empty() {
+            note("no values are given: the defaults of Linkerd's chart are assumed\n");
+        }
+        if arguments.server_version.is_none() {
+            note(&format!("Kubernetes {release} is assumed\n"));
+        }
+        let documents: Vec<_> = documents.iter().map(String::as_str).collect();
+        let installation = Installation::parse(&documents, None, &arguments.linkerd_namespace);
+        let setup = Setup::of(installation.context("linkerd-config")?.with_placeholders())?;
+        let server = arguments.server_version.unwrap_or(release).into();
+        let values: Vec<_> = objects.iter().map(|object| object.value.clone()).collect();
+        for object in &objects {
+            let alone = Cluster::of_manifests(std::slice::from_ref(&object.value), None);
+            alone.with_context(|| object.place.clone())?;
+        }
+        let mut site = Self {
+            cluster: Cluster::of_manifests(&values, Some(server))?,
+            declared: arguments.cni.map(|cni| match cni {
+                Cni::All => Coverage::Declared,
+                Cni::None => Coverage::None,
+            }),
+            setup,
+            server,
+            spaces: Vec::new(),
+        };
+        site.spaces = site.find_spaces(&objects, arguments.namespace.as_deref());
+        let names = || arguments.filename.iter().map(|file| file.display().to_string());
+        ensure!(
+            !site.spaces.is_empty(),
+            "no pods, and nothing that makes pods, in {}",
+            names().collect::<Vec<_>>().join(", ")
+        );
+        Ok(site)
+    }
+
+    fn find_spaces(&self, objects: &[Object], given: Option<&str>) -> Vec<Space> {
+        let text = |object: &'_ Value, pointer| object.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+        let is_namespace = |object: &&Object| Kind::of(&object.value) == Some(Kind::Namespace);
+        let declared: BTreeMap<_, _> = objects
+            .iter()
+            .filter(is_namespace)
+            .filter_map(|object| Some((text(&object.value, "/metadata/name")?, &object.value)))
+            .collect();
+        let only = declared.keys().next().filter(|_| declared.len() == 1);
+        let default = given.or_else(|| only.map(String::as_str)).unwrap_or("default");
+        let mut workloads: BTreeMap<String, Vec<Workload>> = BTreeMap::new();
+        for object in objects {
+            let own = text(&object.value, "/metadata/namespace").filter(|name| !name.is_empty());
+            let namespace = own.unwrap_or_else(|| default.to_owned());
+            if let Some(workload) = self.workload(&object.value, &namespace) {
+                workloads.entry(namespace).or_default().push(workload);
+            }
+        }
+        let spaces = workloads.into_iter().map(|(name, workloads)| {
+            let known = self.cluster.known_namespace(&name);
+            let object = declared.get(&name).map(|object| (*object).clone());
+            Space::new(name, object, known.as_deref(), workloads)
+        });
+        spaces.collect()
+    }
+
+    fn workload(&self, object: &Value, namespace: &str) -> Option<Workload> {
+        let kind = Kind::of(object)?;
+        let mut pod = object.pointer(kind.template_pointer()?)?.clone();
+        pod_security::default(&mut pod);
+        let name = Pod::new(object).name().unwrap_or_default();
+        // What pods of this workload will say of themselves; of a generated name only the start is known.
+        let stem = name.trim_end_matches(['-', '.']);
+        let reference = json!({"apiVersion": object.get("apiVersion"), "kind": kind.name(), "name": stem});
+        let of_workload = json!({"metadata": {"ownerReferences": [reference]}});
+        let child = if kind == Kind::Pod { object } else { &of_workload };
+        let owner = self.cluster.known_owner(namespace, child).map(|owner| Owner {
+            kind: owner.known_kind(),
+            name: owner.name,
+        });
+        let creator = cluster::Owner::of(child).and_then(|owner| owner.known_kind());
+        Some(Workload {
+            title: format!("{}/{name}", kind.name()),
+            pod,
+            requester: Requester::named(creator.and_then(Kind::creator).unwrap_or_default()),
+            owner,
+        })
+    }
+
+    /// What becomes of the pods of `workload`, were the labels of its namespace `labels`.
+    pub(super) fn decide(&self, space: &Space, labels: &Map<String, Value>, workload: &Workload) -> Decision {
+        let known = self.cluster.facts(&Pod::new(&workload.pod));
+        let declared = self.declared.clone().map(Arc::new);
+        let coverage = declared.or_else(|| self.setup.coverage(known.coverage));
+        let coverage = coverage.as_deref().unwrap_or(&Coverage::None);
+        let inputs = Inputs {
+            pod: &workload.pod,
+            namespace: decide::Namespace {
+                name: &space.name,
+                labels: Some(labels),
+                annotations: Some(&space.annotations),
+            },
+            owner: workload.owner.as_ref(),
+            requester: &workload.requester,
+            installation: &self.setup.installation,
+            facts: Facts {
+                server: self.server,
+                pod_security: &self.setup.pod_security,
+                coverage,
+                foreign_plugin: known.foreign_plugin,
+                stale: false,
+                // Policies of today must not shape those that are being made.
+                policies: &Installed::compile([], self.server.release),
+                round: Round::First,
+            },
+        };
+        decide::decide(&inputs, Trace::off())
+    }
+}
+
+impl Space {
+    fn new(name: String, object: Option<Value>, known: Option<&cluster::Namespace>, workloads: Vec<Workload>) -> Self {
+        let labels = known.map(|known| known.labels.clone()).unwrap_or_default();
+        let mut annotations = known.map(|known| known.annotations.clone()).unwrap_or_default();
+        if inject_mode(Some(&annotations), Some(&labels)).is_none() {
+            note(&format!("namespace {name}: {INJECT}: enabled is assumed\n"));
+            annotations.insert(INJECT.to_owned(), "enabled".into());
+        }
+        Self {
+            name,
+            object,
+            labels,
+            annotations,
+            workloads,
+        }
+    }
+}
+
+impl Workload {
+    /// The pod after the decision's patch, as a policy sees it.
+    pub(super) fn after(&self, decision: &Decision) -> Result<Value> {
+        let mut pod = self.pod.clone();
+        let patch: json_patch::Patch = serde_json::from_slice(decision.patch.as_json())?;
+        json_patch::patch(&mut pod, &patch).with_context(|| format!("patch of {}", self.title))?;
+        pod_security::default(&mut pod);
+        Ok(pod)
+    }
+}
+
+/// Why a policy, or the webhook, refuses the pod that `decision` makes.
+pub(super) fn refusal(decision: &Decision) -> Option<String> {
+    let said = decision
+        .policies
+        .iter()
+        .rev()
+        .find_map(|opinion| match &opinion.verdict {
+            Verdict::Denied { message } => Some(message.clone()),
+            Verdict::Allowed | Verdict::Unknown { .. } => None,
+        });
+    decision
+        .would_be_refused()
+        .then(|| said.unwrap_or_else(|| decision.message()))
+}
+
+/// The names of the service accounts that `pods` run as; the API server fills in `default`.
+pub(super) fn accounts<'a>(pods: impl IntoIterator<Item = &'a Value>) -> BTreeSet<&'a str> {
+    pods.into_iter()
+        .map(|pod| crate::policy::pod_security_policy::service_account(&Pod::new(pod)).unwrap_or("default"))
+        .collect()
+}

@@ -1,0 +1,3 @@
+module outrigger.test/pod
+
+go 1.26
