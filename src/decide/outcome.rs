@@ -157,6 +157,7 @@ impl Decision {
     }
 
     /// Adds a warning.
+    #[cfg(feature = "webhook")]
     pub(crate) fn warn(&mut self, caution: Caution, text: String) {
         push_warning(&mut self.warnings, &mut self.trace, Warning { caution, text });
     }

@@ -10,6 +10,8 @@
 //! read, not over a copy of the pod.
 //!
 //! Spec: the plugin `PodSecurityPolicy` of Kubernetes 1.19 to 1.24, and `policy/v1beta1`.
+//!
+//! [`Grants`]: crate::policy::Grants
 
 mod admission;
 mod capabilities;

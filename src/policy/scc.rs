@@ -11,6 +11,8 @@
 //! judged.
 //!
 //! Spec: `pkg/securitycontextconstraints` of github.com/openshift/apiserver-library-go.
+//!
+//! [`Grants`]: crate::policy::Grants
 
 mod constraint;
 mod container_rules;
