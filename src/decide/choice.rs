@@ -10,6 +10,7 @@ use crate::pod::workload::Kind;
 use crate::pod::{Pod, container_name};
 use crate::policy::Verdict;
 use crate::policy::pod_security::{Admission, Exemption, Question, Review};
+use std::cell::OnceCell;
 
 /// One pod's choice.
 #[derive(Clone, Copy, Debug)]
@@ -21,10 +22,18 @@ pub(super) struct Choice<'a> {
     pub(super) asked: Option<Redirection>,
 }
 
-/// Pod Security as it stands for the pod, and its verdict on the pod as it came.
+/// Pod Security as it stands for the pod.
 struct Standing<'a> {
     admission: Admission<'a>,
-    before: Verdict,
+    pod: &'a Pod<'a>,
+    before: OnceCell<Verdict>,
+}
+
+impl Standing<'_> {
+    /// The verdict on the pod as it came. Mostly a candidate is admitted, and nobody asks.
+    fn before(&self) -> &Verdict {
+        self.before.get_or_init(|| self.admission.review(self.pod).verdict)
+    }
 }
 
 /// A candidate with the verdict on it.
@@ -51,7 +60,7 @@ impl<'a> Attempts<'a> {
     fn put_by(&mut self, judged: Judged<'a>, standing: &Standing<'_>) {
         let denied = matches!(judged.opinion.verdict, Verdict::Denied { .. });
         // What refuses the pod as it came is for the API server to say.
-        if !denied || standing.before != Verdict::Allowed {
+        if !denied || *standing.before() != Verdict::Allowed {
             self.second_best.get_or_insert(judged);
         }
     }
@@ -59,7 +68,7 @@ impl<'a> Attempts<'a> {
     /// The candidate that is taken now that none is admitted.
     fn second_best(&mut self, standing: &Standing<'_>, draft: &mut Draft) -> Option<Judged<'a>> {
         let mut judged = self.second_best.take()?;
-        if standing.before != Verdict::Allowed {
+        if *standing.before() != Verdict::Allowed {
             judged.candidate.reason = InjectReason::RefusedAnyway;
             for obstacle in self.obstacles.drain(..) {
                 draft.warn(Caution::NoRedirectionEither, obstacle);
@@ -151,7 +160,7 @@ impl<'a> Choice<'a> {
             Ok(judged) => {
                 let verdict = &judged.opinion.verdict;
                 draft.trace.note(format_args!("{redirection}: {}", say(verdict)));
-                if *verdict == Verdict::Allowed || *verdict == standing.before {
+                if *verdict == Verdict::Allowed || verdict == standing.before() {
                     return Some(judged);
                 }
                 if matches!(verdict, Verdict::Denied { .. }) {
@@ -184,14 +193,31 @@ impl<'a> Choice<'a> {
         })
     }
 
-    /// Writes down what Pod Security asks for, and its verdict on the pod as it came.
-    fn standing(&self, draft: &mut Draft) -> Standing<'_> {
+    /// Writes down what Pod Security asks for, and what it says to the pod as it came.
+    fn standing(&self, draft: &mut Draft) -> Standing<'a> {
         let facts = &self.inputs.facts;
         let admission = admission(self.inputs, &draft.trace);
-        let review = admission.review(self.pod);
-        let trace = &mut draft.trace;
         let stale = if facts.stale { " (stale)" } else { "" };
-        trace.note(format_args!("Kubernetes {}{stale}", facts.server.release));
+        draft
+            .trace
+            .note(format_args!("Kubernetes {}{stale}", facts.server.release));
+        if draft.trace.is_kept() {
+            self.note_review(&admission, &mut draft.trace);
+        }
+        draft.trace.note(facts.coverage);
+        for error in &admission.policies().errors {
+            draft.warn(Caution::InvalidNamespaceLabel, error.to_string());
+        }
+        Standing {
+            admission,
+            pod: self.pod,
+            before: OnceCell::new(),
+        }
+    }
+
+    /// What Pod Security says to the pod as it came.
+    fn note_review(&self, admission: &Admission<'_>, trace: &mut Trace) {
+        let review = admission.review(self.pod);
         match review.exempt {
             Some(exempt) => trace.note(format_args!(
                 "pod-security enforces {}, from which the {} is exempt",
@@ -203,12 +229,6 @@ impl<'a> Choice<'a> {
         if let Verdict::Denied { message } = &review.verdict {
             trace.note(format_args!("pod-security refuses the pod as it came: {message}"));
         }
-        trace.note(facts.coverage);
-        for error in review.label_errors {
-            draft.warn(Caution::InvalidNamespaceLabel, error.to_string());
-        }
-        let before = review.verdict;
-        Standing { admission, before }
     }
 
     fn shape(&self, redirection: Redirection, with_debug: bool) -> Result<Shape<'a>, ShapeError> {
@@ -227,7 +247,7 @@ impl<'a> Choice<'a> {
 
     /// Judges one candidate, without the debug container where only that is refused.
     fn judge(&self, candidate: Candidate, standing: &Standing<'_>) -> Result<Judged<'a>, ShapeError> {
-        let Standing { admission, before } = standing;
+        let admission = &standing.admission;
         let debug = self.config().debug && !self.has_debug_container();
         let review = |shape: &Shape<'_>| {
             opinion(
@@ -238,10 +258,10 @@ impl<'a> Choice<'a> {
         let mut shape = self.shape(candidate.redirection, debug)?;
         let mut opinion = review(&shape);
         let mut without_debug = false;
-        if debug && matches!(opinion.verdict, Verdict::Denied { .. }) && opinion.verdict != *before {
+        if debug && matches!(opinion.verdict, Verdict::Denied { .. }) && opinion.verdict != *standing.before() {
             let bare = self.shape(candidate.redirection, false)?;
             let bare_opinion = review(&bare);
-            if bare_opinion.verdict == Verdict::Allowed || bare_opinion.verdict == *before {
+            if bare_opinion.verdict == Verdict::Allowed || bare_opinion.verdict == *standing.before() {
                 (shape, opinion, without_debug) = (bare, bare_opinion, true);
             }
         }
