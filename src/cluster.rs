@@ -125,7 +125,8 @@ impl Cluster {
             let found = api.get_metadata_opt(name).await?;
             Ok(found.and_then(|found| index::namespace(found).1).map(Arc::new))
         };
-        server.namespaces.ask(name.to_owned(), get).await
+        // In a place of its own: every request's future would have room for the question, and hardly any asks.
+        Box::pin(server.namespaces.ask(name.to_owned(), get)).await
     }
 
     /// What a pod is named after: the Deployment of its ReplicaSet, the owner of its Job, else the owner it names, the
@@ -139,7 +140,8 @@ impl Cluster {
         };
         let above = match &self.origin {
             Origin::Server(server) => {
-                let above = server.owners.above(&child).await;
+                // As with namespaces.
+                let above = Box::pin(server.owners.above(&child)).await;
                 above.filter(|above| child.yields_to(above))
             }
             Origin::Manifests { .. } => self.listed_above(&child),

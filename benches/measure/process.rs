@@ -3,18 +3,19 @@
 use std::fs;
 use std::io;
 
-/// CPU time that the process `id` has used, user and system together, in seconds.
+/// CPU time that the threads of the process `id` have used, user and system together, in seconds.
+///
+/// The scheduler's own account (`schedstat`, in nanoseconds) and not the one in ticks of a hundredth (proc(5)): on a busy
+/// machine those fall on whoever runs at the moment.
 pub(crate) fn cpu_seconds(id: u32) -> io::Result<f64> {
-    // Linux counts in hundredths for every program, whatever the kernel's own clock (`USER_HZ`, proc(5)).
-    const TICKS: f64 = 100.0;
-    let stat = fs::read_to_string(format!("/proc/{id}/stat"))?;
-    // The name stands in parentheses and may hold anything; `utime` and `stime` are the 14th and 15th field.
-    let fields = stat
-        .rsplit_once(')')
-        .map_or("", |(_, fields)| fields)
-        .split_whitespace();
-    let ticks: Vec<f64> = fields.skip(11).take(2).filter_map(|field| field.parse().ok()).collect();
-    Ok(ticks.iter().sum::<f64>() / TICKS)
+    let mut nanoseconds = 0.0;
+    for thread in fs::read_dir(format!("/proc/{id}/task"))? {
+        // One that has ended since it was listed has no account any more.
+        let account = fs::read_to_string(thread?.path().join("schedstat")).unwrap_or_default();
+        let on_cpu = account.split_whitespace().next().and_then(|field| field.parse().ok());
+        nanoseconds += on_cpu.unwrap_or(0.0);
+    }
+    Ok(nanoseconds / 1e9)
 }
 
 /// The figure `key` of `/proc/<id>/status`, such as `VmRSS`, in bytes.

@@ -11,6 +11,7 @@ use crate::config::{Config, Figures, Variant};
 use crate::inject::{self, Made, Metadata, Redirection, Shape, ShapeError};
 use crate::pod::{Pod, container_name};
 use serde_json::Value;
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 /// One pod's choice.
@@ -23,13 +24,37 @@ pub(super) struct Choice<'a> {
     pub(super) asked: Option<Redirection>,
 }
 
-/// Every policy as it stands for the pod, and what they say to the pod as it came.
+/// Every policy as it stands for the pod.
 struct Standing<'a> {
     judges: Judges<'a>,
+    pod: &'a Pod<'a>,
     /// The pod that policies judge, where the first round is to come and changes it.
     changed: Option<Value>,
-    before: Opinions,
-    variants: Variants,
+    before: OnceCell<Opinions>,
+}
+
+impl Standing<'_> {
+    /// Asks `question` about the pod as it came.
+    fn ask<T>(&self, question: impl FnOnce(&Judges<'_>, &Pod<'_>) -> T) -> T {
+        match &self.changed {
+            Some(changed) => question(&self.judges, &Pod::new(changed)),
+            None => question(&self.judges, self.pod),
+        }
+    }
+
+    /// What policies say to the pod as it came. Mostly a candidate is admitted, and nobody asks.
+    fn before(&self) -> &Opinions {
+        self.before
+            .get_or_init(|| self.ask(|judges, pod| judges.review(pod, None)))
+    }
+
+    /// What `opinions` on a candidate say against it and not against the pod as it came.
+    fn against<'o>(&'o self, opinions: &'o Opinions) -> Vec<&'o Opinion> {
+        match opinions.admit() {
+            true => Vec::new(),
+            false => opinions.against(self.before()).collect(),
+        }
+    }
 }
 
 /// A candidate with the verdicts on it.
@@ -41,6 +66,23 @@ struct Judged<'a> {
     variant: Variant,
     /// Whether quotas' demands gave the containers figures.
     filled: bool,
+}
+
+/// What the policies say to the pod as it came.
+fn note(before: &Opinions, trace: &mut Trace) {
+    for opinion in before.iter() {
+        let (by, policy) = (opinion.by, &opinion.policy);
+        match opinion.exempt {
+            Some(exempt) => trace.note(format_args!(
+                "{by} enforces {policy}, from which the {exempt} is exempt"
+            )),
+            None if by == kind::POD_SECURITY => trace.note(format_args!("{by} enforces {policy}")),
+            None => trace.note(format_args!("{by}: {policy}")),
+        }
+        if opinion.denies() {
+            trace.note(format_args!("{by} refuses the pod as it came: {}", opinion.say()));
+        }
+    }
 }
 
 /// What came of the candidates that were not taken at once.
@@ -57,9 +99,9 @@ struct Attempts<'a> {
 impl<'a> Attempts<'a> {
     /// Keeps a candidate that is not admitted, for want of a better one.
     fn put_by(&mut self, judged: Judged<'a>, standing: &Standing<'_>) {
-        let denied = judged.opinions.against(&standing.before).any(Opinion::denies);
+        let denied = standing.against(&judged.opinions).into_iter().any(Opinion::denies);
         // What refuses the pod as it came is for the API server to say.
-        if !denied || !standing.before.admit() {
+        if !denied || !standing.before().admit() {
             self.second_best.get_or_insert(judged);
         }
     }
@@ -67,7 +109,7 @@ impl<'a> Attempts<'a> {
     /// The candidate that is taken now that none is admitted.
     fn second_best(&mut self, standing: &Standing<'_>, draft: &mut Draft) -> Option<Judged<'a>> {
         let mut judged = self.second_best.take()?;
-        if !standing.before.admit() {
+        if !standing.before().admit() {
             judged.candidate.reason = InjectReason::RefusedAnyway;
             for obstacle in self.obstacles.drain(..) {
                 draft.warn(Caution::NoRedirectionEither, obstacle);
@@ -116,7 +158,7 @@ impl<'a> Choice<'a> {
         let redirection = candidate.redirection;
         match self.judge(candidate, standing) {
             Ok(judged) => {
-                let against: Vec<_> = judged.opinions.against(&standing.before).collect();
+                let against = standing.against(&judged.opinions);
                 if against.is_empty() {
                     draft
                         .trace
@@ -126,8 +168,9 @@ impl<'a> Choice<'a> {
                 for opinion in &against {
                     draft.trace.note(format_args!("{redirection}: {}", opinion.say()));
                 }
+                let variants = self.variants(standing);
                 for opinion in against.into_iter().filter(|opinion| opinion.denies()) {
-                    let remedy = standing.variants.no_users(opinion);
+                    let remedy = variants.no_users(opinion);
                     let remedy = remedy.map(|why| format!("; {why}")).unwrap_or_default();
                     attempts
                         .obstacles
@@ -160,7 +203,7 @@ impl<'a> Choice<'a> {
         })
     }
 
-    /// Writes down what the policies ask for, and their verdicts on the pod as it came.
+    /// Writes down what the policies ask for, and what they say to the pod as it came.
     fn standing(&self, draft: &mut Draft) -> Standing<'a> {
         let Inputs { facts, pod, .. } = self.inputs;
         let stale = if facts.stale { " (stale)" } else { "" };
@@ -168,39 +211,27 @@ impl<'a> Choice<'a> {
             .trace
             .note(format_args!("Kubernetes {}{stale}", facts.server.release));
         let judges = Judges::of(self.inputs, self.pod, &mut draft.trace);
-        let changed = match facts.round {
-            Round::First => judges.after_first_round(pod),
-            Round::Second => None,
+        let standing = Standing {
+            changed: match facts.round {
+                Round::First => judges.after_first_round(pod),
+                Round::Second => None,
+            },
+            judges,
+            pod: self.pod,
+            before: OnceCell::new(),
         };
-        let view = changed.as_ref().map(Pod::new);
-        let judged = view.as_ref().unwrap_or(self.pod);
-        let before = judges.review(judged, None);
-        for opinion in before.iter() {
-            match (opinion.exempt, opinion.by) {
-                (Some(exempt), by) => draft.trace.note(format_args!(
-                    "{by} enforces {}, from which the {exempt} is exempt",
-                    opinion.policy
-                )),
-                (None, by @ kind::POD_SECURITY) => draft.trace.note(format_args!("{by} enforces {}", opinion.policy)),
-                (None, by) => draft.trace.note(format_args!("{by}: {}", opinion.policy)),
-            }
-            if opinion.denies() {
-                let (by, said) = (opinion.by, opinion.say());
-                draft
-                    .trace
-                    .note(format_args!("{by} refuses the pod as it came: {said}"));
-            }
+        if draft.trace.is_kept() {
+            note(standing.before(), &mut draft.trace);
         }
         draft.trace.note(facts.coverage);
-        for error in &judges.pod_security.policies().errors {
+        for error in &standing.judges.pod_security.policies().errors {
             draft.warn(Caution::InvalidNamespaceLabel, error.to_string());
         }
-        Standing {
-            variants: Variants::of(&judges, judged, self.config()),
-            judges,
-            before,
-            changed,
-        }
+        standing
+    }
+
+    fn variants(&self, standing: &Standing<'_>) -> Variants {
+        standing.ask(|judges, pod| Variants::of(judges, pod, self.config()))
     }
 
     fn shape(&self, made: &Arc<Made>, redirection: Redirection, with_debug: bool) -> Result<Shape<'a>, ShapeError> {
@@ -222,7 +253,7 @@ impl<'a> Choice<'a> {
     fn judge(&self, candidate: &Candidate, standing: &Standing<'_>) -> Result<Judged<'a>, ShapeError> {
         let installation = self.inputs.installation;
         let varied = |variant| installation.made(self.made.settings().clone().with_variant(variant));
-        let figures = standing.variants.figures;
+        let figures = standing.ask(Judges::demanded);
         let plain = match figures == Figures::default() {
             true => self.judge_shape(candidate, self.made, standing)?,
             false => self.judge_shape(
@@ -234,11 +265,11 @@ impl<'a> Choice<'a> {
                 standing,
             )?,
         };
-        let fits = |judged: &Judged<'_>| judged.opinions.against(&standing.before).next().is_none();
+        let fits = |judged: &Judged<'_>| standing.against(&judged.opinions).is_empty();
         if fits(&plain) {
             return Ok(plain);
         }
-        for variant in standing.variants.to_try(&plain.opinions) {
+        for variant in self.variants(standing).to_try(&plain.opinions) {
             let judged = self.judge_shape(candidate, &varied(variant), standing)?;
             if fits(&judged) {
                 return Ok(judged);
@@ -253,23 +284,17 @@ impl<'a> Choice<'a> {
         made: &Arc<Made>,
         standing: &Standing<'_>,
     ) -> Result<Judged<'a>, ShapeError> {
-        let Standing {
-            judges,
-            changed,
-            before,
-            ..
-        } = standing;
-        let changed = changed.as_ref().map(Pod::new);
-        let pod = changed.as_ref().unwrap_or(self.pod);
-        let review = |shape: &Shape<'_>| judges.review(&pod.with(&shape.additions()), Some(shape.redirection));
+        let review = |shape: &Shape<'_>| {
+            standing.ask(|judges, pod| judges.review(&pod.with(&shape.additions()), Some(shape.redirection)))
+        };
         let debug = self.config().debug && !self.has_debug_container();
         let mut shape = self.shape(made, candidate.redirection, debug)?;
         let mut opinions = review(&shape);
         let mut without_debug = false;
-        if debug && opinions.against(before).any(Opinion::denies) {
+        if debug && standing.against(&opinions).into_iter().any(Opinion::denies) {
             let bare = self.shape(made, candidate.redirection, false)?;
             let bare_opinions = review(&bare);
-            if bare_opinions.against(before).next().is_none() {
+            if standing.against(&bare_opinions).is_empty() {
                 (shape, opinions, without_debug) = (bare, bare_opinions, true);
             }
         }

@@ -15,6 +15,9 @@ pub struct Patch {
 /// Bytes of a patch that injects the proxy with the chart's values, rounded up.
 const USUAL_SIZE: usize = 12 << 10;
 
+/// Bytes of the longest pointers that injection usually writes: those of annotations.
+const ROOMY_POINTER: usize = 128;
+
 impl Patch {
     /// A patch without operations, with room for an injection.
     pub(super) fn roomy() -> Self {
@@ -28,14 +31,22 @@ impl Patch {
         let separator = if self.json.pop().is_some() { b',' } else { b'[' };
         let end = self.json.len();
         self.json.push(separator);
-        let operation = Operation { op: "add", path, value };
         // Only a value that has no JSON form fails, such as a map with lists for keys: there is none in this room.
-        if serde_json::to_writer(&mut self.json, &operation).is_err() {
+        if self.write(path, value).is_err() {
             self.json.truncate(end);
         }
         if !self.json.is_empty() {
             self.json.push(b']');
         }
+    }
+
+    fn write(&mut self, path: &str, value: &(impl Serialize + ?Sized)) -> serde_json::Result<()> {
+        self.json.extend_from_slice(br#"{"op":"add","path":"#);
+        serde_json::to_writer(&mut self.json, path)?;
+        self.json.extend_from_slice(br#","value":"#);
+        serde_json::to_writer(&mut self.json, value)?;
+        self.json.push(b'}');
+        Ok(())
     }
 
     /// Adds `entries` to the map `name` of `parent`, which stands at `path`, making the map where it is missing.
@@ -52,7 +63,8 @@ impl Patch {
         if !present {
             self.add(&format!("{path}/{name}"), &Map::new());
         }
-        let mut place = [path, "/", name, "/"].concat();
+        let mut place = String::with_capacity(ROOMY_POINTER);
+        place.extend([path, "/", name, "/"]);
         let map = place.len();
         for (key, value) in entries {
             place.truncate(map);
@@ -70,6 +82,11 @@ impl Patch {
     pub fn as_json(&self) -> &[u8] {
         if self.is_empty() { b"[]" } else { &self.json }
     }
+
+    /// The same, owned; nothing where the patch changes nothing.
+    pub fn into_json(self) -> Option<Vec<u8>> {
+        (!self.is_empty()).then_some(self.json)
+    }
 }
 
 impl Serialize for Patch {
@@ -79,21 +96,18 @@ impl Serialize for Patch {
     }
 }
 
-#[derive(Serialize)]
-struct Operation<'a, T: ?Sized> {
-    op: &'static str,
-    path: &'a str,
-    value: &'a T,
-}
-
 /// Appends `key` to a JSON pointer, as one reference token.
 fn push_escaped(pointer: &mut String, key: &str) {
-    for character in key.chars() {
-        match character {
-            '~' => pointer.push_str("~0"),
-            '/' => pointer.push_str("~1"),
-            other => pointer.push(other),
+    let mut escape = "";
+    for part in key.split('~') {
+        pointer.push_str(escape);
+        let mut escape_within = "";
+        for whole in part.split('/') {
+            pointer.push_str(escape_within);
+            pointer.push_str(whole);
+            escape_within = "~1";
         }
+        escape = "~0";
     }
 }
 

@@ -190,7 +190,7 @@ impl Parts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Layers;
+    use crate::config::{Layers, NamespaceLayer};
     use crate::inject::{Metadata, Shape};
     use serde_json::json;
 
@@ -200,7 +200,7 @@ mod tests {
 
     fn made(prepared: &Prepared, pod: &Pod<'_>) -> Arc<Made> {
         let layers = Layers {
-            namespace: None,
+            namespace: Some(NamespaceLayer::default()),
             pod,
             workload: None,
         };
@@ -225,11 +225,12 @@ mod tests {
     fn what_is_kept_is_what_would_be_made() {
         let document = "linkerdVersion: v1\nproxy: {additionalEnv: [{name: A, value: \"\\\"\"}]}";
         let warm = prepared(document);
-        for round in 0..3 {
+        // The second is opaque by default, which is a setting of its own.
+        for port in [80, 3306, 81] {
             // One set of values more than is kept, so that some are made again.
             for user in 1..=KEPT + 1 {
                 for redirection in [Redirection::InitContainer, Redirection::Cni, Redirection::None] {
-                    let template = template(user, 80 + round);
+                    let template = template(user, port);
                     let fresh = patch(&prepared(document), &template, redirection);
                     assert_eq!(patch(&warm, &template, redirection), fresh);
                 }

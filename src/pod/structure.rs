@@ -34,56 +34,33 @@ enum Type {
     Maps,
 }
 
-/// A field and its type.
-type Field = (&'static str, Type);
+/// The types of an object's fields; nothing for a field that is of no interest.
+type Fields = fn(&str) -> Option<Type>;
 
-const METADATA: [Field; 6] = [
-    ("name", Type::Text),
-    ("generateName", Type::Text),
-    ("namespace", Type::Text),
-    ("annotations", Type::Texts),
-    ("labels", Type::Texts),
-    ("ownerReferences", Type::Maps),
-];
+const METADATA: Fields = |field| match field {
+    "name" | "generateName" | "namespace" => Some(Type::Text),
+    "annotations" | "labels" => Some(Type::Texts),
+    "ownerReferences" => Some(Type::Maps),
+    _ => None,
+};
 
-const SPEC: [Field; 20] = [
-    ("initContainers", Type::Maps),
-    ("containers", Type::Maps),
-    ("ephemeralContainers", Type::Maps),
-    ("volumes", Type::Maps),
-    ("tolerations", Type::Maps),
-    ("nodeSelector", Type::Texts),
-    ("affinity", Type::Map),
-    ("os", Type::Map),
-    ("securityContext", Type::Map),
-    ("automountServiceAccountToken", Type::Boolean),
-    ("hostIPC", Type::Boolean),
-    ("hostNetwork", Type::Boolean),
-    ("hostPID", Type::Boolean),
-    ("hostUsers", Type::Boolean),
-    ("nodeName", Type::Text),
-    ("priorityClassName", Type::Text),
-    ("restartPolicy", Type::Text),
-    ("runtimeClassName", Type::Text),
-    ("schedulerName", Type::Text),
-    ("serviceAccountName", Type::Text),
-];
+const SPEC: Fields = |field| match field {
+    "initContainers" | "containers" | "ephemeralContainers" | "volumes" | "tolerations" => Some(Type::Maps),
+    "nodeSelector" => Some(Type::Texts),
+    "affinity" | "os" | "securityContext" => Some(Type::Map),
+    "automountServiceAccountToken" | "hostIPC" | "hostNetwork" | "hostPID" | "hostUsers" => Some(Type::Boolean),
+    "nodeName" | "priorityClassName" | "restartPolicy" | "runtimeClassName" | "schedulerName"
+    | "serviceAccountName" => Some(Type::Text),
+    _ => None,
+};
 
-const CONTAINER: [Field; 13] = [
-    ("name", Type::Text),
-    ("image", Type::Text),
-    ("restartPolicy", Type::Text),
-    ("args", Type::List),
-    ("command", Type::List),
-    ("env", Type::Maps),
-    ("ports", Type::Maps),
-    ("volumeMounts", Type::Maps),
-    ("lifecycle", Type::Map),
-    ("livenessProbe", Type::Map),
-    ("readinessProbe", Type::Map),
-    ("resources", Type::Map),
-    ("securityContext", Type::Map),
-];
+const CONTAINER: Fields = |field| match field {
+    "name" | "image" | "restartPolicy" => Some(Type::Text),
+    "args" | "command" => Some(Type::List),
+    "env" | "ports" | "volumeMounts" => Some(Type::Maps),
+    "lifecycle" | "livenessProbe" | "readinessProbe" | "resources" | "securityContext" => Some(Type::Map),
+    _ => None,
+};
 
 /// The first field of `object`, any object of a manifest, that keeps it from being what it says.
 pub fn of_object(object: &Value) -> Result<(), Malformed> {
@@ -136,7 +113,7 @@ pub fn of_pod(pod: &Value) -> Result<(), Malformed> {
     if !spec.is_object() {
         return Err(malformed("spec".to_owned(), spec, "a map with a list of containers"));
     }
-    fields(spec, format_args!("spec"), &SPEC)?;
+    fields(spec, format_args!("spec"), SPEC)?;
     let containers = spec.get("containers").and_then(Value::as_array);
     if containers.is_none_or(Vec::is_empty) {
         let found = spec.get("containers").unwrap_or(&NULL);
@@ -148,7 +125,7 @@ pub fn of_pod(pod: &Value) -> Result<(), Malformed> {
     }
     for key in ["initContainers", "containers", "ephemeralContainers"] {
         for (index, container) in super::list(spec, key).enumerate() {
-            fields(container, format_args!("spec.{key}[{index}]"), &CONTAINER)?;
+            fields(container, format_args!("spec.{key}[{index}]"), CONTAINER)?;
         }
     }
     Ok(())
@@ -163,12 +140,12 @@ pub fn of_metadata(object: &Value) -> Result<(), Malformed> {
     if Type::Map.fault(metadata).is_some() {
         return Err(malformed("metadata".to_owned(), metadata, Type::Map.name()));
     }
-    fields(metadata, format_args!("metadata"), &METADATA)
+    fields(metadata, format_args!("metadata"), METADATA)
 }
 
-fn fields(object: &Value, path: fmt::Arguments<'_>, types: &[Field]) -> Result<(), Malformed> {
-    for (key, expected) in types {
-        let value = object.get(key).unwrap_or(&NULL);
+fn fields(object: &Value, path: fmt::Arguments<'_>, types: Fields) -> Result<(), Malformed> {
+    for (key, value) in object.as_object().into_iter().flatten() {
+        let Some(expected) = types(key) else { continue };
         if let Some((within, found)) = expected.fault(value) {
             return Err(malformed(
                 format!("{path}.{key}{within}"),

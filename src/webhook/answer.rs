@@ -126,7 +126,7 @@ impl App {
             );
             // Pod Security judges pods alone: whatever stands there is nobody's opinion.
             decision.policies.clear();
-            return Ok(Answer::of_service(&decision, name, review.dry_run));
+            return Ok(Answer::of_service(decision, name, review.dry_run));
         }
         let owner = self.cluster.owner(name, &review.object).await;
         let named = owner.as_ref().map(|owner| Owner {
@@ -145,8 +145,8 @@ impl App {
         };
         let decision = self.ask(&setup, &question);
         Ok(match is_ours_already(&decision, &review.object) {
-            true => Answer::again(&decision),
-            false => Answer::of_pod(&decision, review, owner),
+            true => Answer::again(decision),
+            false => Answer::of_pod(decision, review, owner),
         })
     }
 
@@ -207,8 +207,10 @@ fn is_ours_already(decision: &Decision, pod: &Value) -> bool {
         decide::Outcome::Skip(reasons) => reasons.contains(SkipReason::SidecarAlreadyExists),
         decide::Outcome::Inject { .. } | decide::Outcome::Deny(_) => false,
     };
-    let by = Pod::new(pod).annotation(CREATED_BY).unwrap_or_default();
-    meshed && by.starts_with(OURS)
+    meshed
+        && Pod::new(pod)
+            .annotation(CREATED_BY)
+            .is_some_and(|by| by.starts_with(OURS))
 }
 
 fn namespace_of(namespace: &cluster::Namespace) -> decide::Namespace<'_> {
@@ -267,20 +269,20 @@ impl Answer {
     }
 
     /// Says nothing: everybody who is told of decisions was told when the pod was injected.
-    fn again(decision: &Decision) -> Self {
+    fn again(decision: Decision) -> Self {
         Self {
-            labels: spoken::labels(decision),
+            labels: spoken::labels(&decision),
             outcome: spoken::outcome(decision),
             ..Self::untouched()
         }
     }
 
-    fn of_service(decision: &Decision, namespace: &str, dry_run: bool) -> Self {
+    fn of_service(decision: Decision, namespace: &str, dry_run: bool) -> Self {
         let annotated = !decision.patch.is_empty();
-        let warnings = dry_run.then(|| spoken::warnings_of_dry_run(decision, None));
+        let warnings = dry_run.then(|| spoken::warnings_of_dry_run(&decision, None));
         Self {
             warnings: warnings.unwrap_or_default(),
-            audit: spoken::audit(decision),
+            audit: spoken::audit(&decision),
             linkerd: Some(LinkerdCount {
                 request: LinkerdRequest {
                     owner_kind: "",
@@ -289,13 +291,13 @@ impl Answer {
                 },
                 skipped: annotated.then(String::new),
             }),
+            labels: spoken::labels(&decision),
             outcome: spoken::outcome(decision),
-            labels: spoken::labels(decision),
             ..Self::untouched()
         }
     }
 
-    fn of_pod(decision: &Decision, review: &Review, owner: Option<cluster::Owner>) -> Self {
+    fn of_pod(decision: Decision, review: &Review, owner: Option<cluster::Owner>) -> Self {
         let namespace = review.namespace.clone().unwrap_or_default();
         let known = owner.as_ref().and_then(cluster::Owner::known_kind);
         let linkerd = LinkerdCount {
@@ -308,22 +310,22 @@ impl Answer {
                 namespace: namespace.clone(),
                 annotation_at: decision.annotated_at.map_or("", decide::AnnotatedAt::word),
             },
-            skipped: skipped(decision),
+            skipped: skipped(&decision),
         };
         let warnings = match review.dry_run {
-            true => spoken::warnings_of_dry_run(decision, None),
-            false => spoken::warnings(decision),
+            true => spoken::warnings_of_dry_run(&decision, None),
+            false => spoken::warnings(&decision),
         };
         Self {
             warnings,
-            audit: spoken::audit(decision),
+            audit: spoken::audit(&decision),
             owner: owner
                 .as_ref()
                 .map(|owner| format!("{}/{}", owner.kind.to_ascii_lowercase(), owner.name)),
             event: owner
                 .filter(|_| known.is_some())
-                .and_then(|owner| event(decision, owner, namespace)),
-            labels: spoken::labels(decision),
+                .and_then(|owner| event(&decision, owner, namespace)),
+            labels: spoken::labels(&decision),
             outcome: spoken::outcome(decision),
             linkerd: Some(linkerd),
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::evaluation::Finding;
-use super::subject::{Subject, context, flag, strings};
+use super::subject::{Subject, strings};
 use super::wording::{containers, plural, quoted, setters};
 use crate::pod;
 use crate::policy::Release;
@@ -56,13 +56,10 @@ const SE_LINUX_TYPES: [(&str, u32); 5] = [
 
 /// `capabilities_baseline`
 pub(super) fn capabilities(subject: &Subject<'_>) -> Option<Finding> {
-    let added = |container| {
-        strings(
-            context(container).and_then(|context| context.get("capabilities")),
-            "add",
-        )
-    };
-    let found = subject.offenders(|container| added(container).filter(|added| !CAPABILITIES.contains(added)));
+    let found = subject.offenders(|container| {
+        let added = strings(container.setting("capabilities"), "add");
+        added.filter(|added| !CAPABILITIES.contains(added))
+    });
     finding(&found.names, "non-default capabilities", || {
         let (who, what) = (containers(&found.names), quoted(&found.values));
         format!("{who} must not include {what} in securityContext.capabilities.add")
@@ -100,7 +97,7 @@ pub(super) fn host_path_volumes(subject: &Subject<'_>) -> Option<Finding> {
 /// `hostPorts`
 pub(super) fn host_ports(subject: &Subject<'_>) -> Option<Finding> {
     let host_port = |port| pod::integer(port, "hostPort").filter(|&number| number != 0);
-    let found = subject.offenders(|container| pod::list(container, "ports").filter_map(host_port));
+    let found = subject.offenders(|container| pod::list(container.value, "ports").filter_map(host_port));
     finding(&found.names, "hostPort", || {
         // Sorted as texts: 443 before 80.
         let ports: BTreeSet<_> = found.values.iter().map(ToString::to_string).collect();
@@ -117,7 +114,7 @@ pub(super) fn host_probes(subject: &Subject<'_>) -> Option<Finding> {
     if subject.server.offers() < Release(34) {
         return None;
     }
-    let found = subject.offenders(probe_hosts);
+    let found = subject.offenders(|container| probe_hosts(container.value));
     finding(&found.names, "probe or lifecycle host", || {
         let names: BTreeSet<_> = found.names.iter().copied().collect();
         let names: Vec<_> = names.into_iter().collect();
@@ -146,7 +143,7 @@ fn handler_hosts(handler: &Value) -> [Option<&str>; 2] {
 
 /// `privileged`
 pub(super) fn privileged(subject: &Subject<'_>) -> Option<Finding> {
-    let names = subject.containers_where(|container| flag(container, "privileged") == Some(true));
+    let names = subject.containers_where(|container| container.flag("privileged") == Some(true));
     finding(&names, "privileged", || {
         format!("{} must not set securityContext.privileged=true", containers(&names))
     })
@@ -167,8 +164,10 @@ pub(super) fn masked_proc_mount(subject: &Subject<'_>) -> Option<Finding> {
     if subject.stored && subject.server.offers() < Release(33) {
         return None;
     }
-    let mount = |container| context(container).and_then(|context| pod::text(context, "procMount"));
-    let found = subject.offenders(|container| mount(container).filter(|&mount| mount != "Default"));
+    let found = subject.offenders(|container| {
+        let mount = container.setting("procMount").and_then(Value::as_str);
+        mount.filter(|&mount| mount != "Default")
+    });
     finding(&found.names, "procMount", || {
         format!(
             "{} must not set securityContext.procMount to {}",
@@ -192,9 +191,9 @@ pub(super) fn se_linux_options(subject: &Subject<'_>) -> Option<Finding> {
 
     let of_pod = subject.pod.security_context().and_then(bad);
     let of_containers: Vec<(&str, &Value)> = subject
-        .pod
-        .all_containers()
-        .filter_map(|container| Some((pod::container_name(container), context(container).and_then(bad)?)))
+        .containers
+        .iter()
+        .filter_map(|container| Some((container.name(), container.context.and_then(bad)?)))
         .collect();
     let options: Vec<_> = of_pod
         .into_iter()
@@ -259,7 +258,7 @@ pub(super) fn windows_host_process(subject: &Subject<'_>) -> Option<Finding> {
             == Some(true)
     };
     let of_pod = subject.pod.security_context().is_some_and(set);
-    let names = subject.containers_where(|container| context(container).is_some_and(set));
+    let names = subject.containers_where(|container| container.context.is_some_and(set));
     (of_pod || !names.is_empty()).then(|| Finding {
         reason: "hostProcess",
         detail: format!(

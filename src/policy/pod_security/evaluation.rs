@@ -1,8 +1,8 @@
 //! One pod, one policy, one server: which checks run, in which order, and what they say together.
 //!
-//! Nothing is allocated for a pod that passes: a check collects offenders, and an empty collection owns no memory.
+//! Checks allocate nothing for a pod that passes: they collect offenders, and an empty collection owns no memory.
 
-use super::subject::Subject;
+use super::subject::{Container, Subject};
 use super::{Level, Policy, Server, baseline, profiles, restricted};
 use crate::pod::Pod;
 
@@ -87,12 +87,6 @@ pub fn evaluate(policy: Policy, server: Server, pod: &Pod<'_>) -> Evaluation {
 
 /// Judges `pod`, `stored` or as given; see [`Subject::stored`].
 pub(super) fn judge(policy: Policy, server: Server, pod: &Pod<'_>, stored: bool) -> Evaluation {
-    let subject = Subject {
-        pod,
-        server,
-        minor: server.resolve(policy.version),
-        stored,
-    };
     let rules = match policy.level {
         Level::Privileged => {
             return Evaluation {
@@ -102,6 +96,13 @@ pub(super) fn judge(policy: Policy, server: Server, pod: &Pod<'_>, stored: bool)
         }
         Level::Baseline => [BASELINE.as_slice(), &[]],
         Level::Restricted => [BASELINE.as_slice(), &RESTRICTED],
+    };
+    let subject = Subject {
+        pod,
+        containers: pod.all_containers().map(Container::new).collect(),
+        server,
+        minor: server.resolve(policy.version),
+        stored,
     };
     // Releases before 1.24 replace nothing: both checks run.
     let replacing = policy.level == Level::Restricted && server.since(24);

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::evaluation::Finding;
-use super::subject::{Offenders, Subject, context};
+use super::subject::{Container, Offenders, Subject};
 use super::wording::{containers, plural, quoted, setters};
 use crate::pod;
 use crate::policy::quoting::go_quoted;
@@ -78,8 +78,8 @@ fn app_armor_annotations(subject: &Subject<'_>) -> BTreeSet<String> {
     // 1.30 to 1.33 write a container's profile, its own or the pod's, into the annotation that is not there.
     if subject.stored && subject.server.since(30) && !subject.server.since(34) && !subject.is_windows() {
         let names = subject.containers_where(|container| {
-            let effective = app_armor_field(context(container)).or_else(|| app_armor_of_pod(subject));
-            let annotation = subject.annotation(APP_ARMOR, pod::container_name(container));
+            let effective = app_armor_field(container.context).or_else(|| app_armor_of_pod(subject));
+            let annotation = subject.annotation(APP_ARMOR, container.name());
             effective == Some("Unconfined") && annotation.is_none()
         });
         bad.extend(
@@ -101,12 +101,12 @@ fn app_armor_of_pod<'p>(subject: &Subject<'p>) -> Option<&'p str> {
 
 /// The `AppArmor` profile type of a container: its field, else what a storing server (1.30 and newer) makes of its
 /// annotation. Only an annotation that says `unconfined` makes a difference to the check.
-fn app_armor_of<'p>(subject: &Subject<'p>, container: &'p Value) -> Option<&'p str> {
-    let field = app_armor_field(context(container));
+fn app_armor_of<'p>(subject: &Subject<'p>, container: Container<'p>) -> Option<&'p str> {
+    let field = app_armor_field(container.context);
     if field.is_some() || !subject.stored || subject.is_windows() || app_armor_of_pod(subject) == Some("Unconfined") {
         return field;
     }
-    let annotation = subject.annotation(APP_ARMOR, pod::container_name(container));
+    let annotation = subject.annotation(APP_ARMOR, container.name());
     annotation.filter(|&value| value == "unconfined").map(|_| "Unconfined")
 }
 
@@ -170,9 +170,9 @@ fn seccomp_annotations(subject: &Subject<'_>) -> Option<Finding> {
     };
     let of_pod = bad(SECCOMP_OF_POD, "", subject.pod.security_context());
     let of_containers = subject
-        .pod
-        .all_containers()
-        .filter_map(|container| bad(SECCOMP_OF_CONTAINER, pod::container_name(container), context(container)));
+        .containers
+        .iter()
+        .filter_map(|container| bad(SECCOMP_OF_CONTAINER, container.name(), container.context));
     let forbidden: BTreeSet<_> = of_pod.into_iter().chain(of_containers).collect();
     let forbidden: Vec<_> = forbidden.into_iter().collect();
     (!forbidden.is_empty()).then(|| Finding {
@@ -198,9 +198,9 @@ fn seccomp_of_pod<'p>(subject: &Subject<'p>) -> Option<&'p str> {
     seccomp_field(subject.pod.security_context()).or_else(|| seccomp_annotated(subject, SECCOMP_OF_POD, ""))
 }
 
-fn seccomp_of<'p>(subject: &Subject<'p>, container: &'p Value) -> Option<&'p str> {
-    let annotated = || seccomp_annotated(subject, SECCOMP_OF_CONTAINER, pod::container_name(container));
-    seccomp_field(context(container)).or_else(annotated)
+fn seccomp_of<'p>(subject: &Subject<'p>, container: Container<'p>) -> Option<&'p str> {
+    let annotated = || seccomp_annotated(subject, SECCOMP_OF_CONTAINER, container.name());
+    seccomp_field(container.context).or_else(annotated)
 }
 
 /// The seccomp profile type that a storing server makes of an annotation.

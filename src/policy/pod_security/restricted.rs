@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::baseline::{finding, masked_proc_mount};
 use super::evaluation::Finding;
-use super::subject::{Subject, context, flag, strings};
+use super::subject::{Subject, strings};
 use super::wording::{containers, plural, quoted, setters};
 use crate::pod;
 
@@ -50,7 +50,7 @@ pub(super) fn allow_privilege_escalation(subject: &Subject<'_>) -> Option<Findin
     if subject.spared_for_windows() {
         return None;
     }
-    let names = subject.containers_where(|container| flag(container, "allowPrivilegeEscalation") != Some(false));
+    let names = subject.containers_where(|container| container.flag("allowPrivilegeEscalation") != Some(false));
     finding(&names, "allowPrivilegeEscalation != false", || {
         format!(
             "{} must set securityContext.allowPrivilegeEscalation=false",
@@ -64,10 +64,14 @@ pub(super) fn capabilities(subject: &Subject<'_>) -> Option<Finding> {
     if subject.spared_for_windows() {
         return None;
     }
-    let capabilities = |container| context(container).and_then(|context| context.get("capabilities"));
-    let keeping = subject.containers_where(|container| !strings(capabilities(container), "drop").any(|c| c == "ALL"));
-    let adding = subject
-        .offenders(|container| strings(capabilities(container), "add").filter(|&added| added != "NET_BIND_SERVICE"));
+    let keeping = subject.containers_where(|container| {
+        let mut dropped = strings(container.setting("capabilities"), "drop");
+        !dropped.any(|capability| capability == "ALL")
+    });
+    let adding = subject.offenders(|container| {
+        let added = strings(container.setting("capabilities"), "add");
+        added.filter(|&added| added != "NET_BIND_SERVICE")
+    });
     if keeping.is_empty() && adding.names.is_empty() {
         return None;
     }
@@ -135,7 +139,7 @@ pub(super) fn run_as_non_root(subject: &Subject<'_>) -> Option<Finding> {
         .pod
         .security_context()
         .and_then(|context| pod::boolean(context, "runAsNonRoot"));
-    let set_to = |expected| subject.containers_where(|container| flag(container, "runAsNonRoot") == expected);
+    let set_to = |expected| subject.containers_where(|container| container.flag("runAsNonRoot") == expected);
     let names = set_to(Some(false));
     if of_pod == Some(false) || !names.is_empty() {
         let who = setters(of_pod == Some(false), &names);
@@ -163,7 +167,7 @@ pub(super) fn run_as_user(subject: &Subject<'_>) -> Option<Finding> {
     }
     let root = |context: &Value| pod::integer(context, "runAsUser") == Some(0);
     let of_pod = subject.pod.security_context().is_some_and(root);
-    let names = subject.containers_where(|container| context(container).is_some_and(root));
+    let names = subject.containers_where(|container| container.context.is_some_and(root));
     (of_pod || !names.is_empty()).then(|| Finding {
         reason: "runAsUser=0",
         detail: format!("{} must not set runAsUser=0", setters(of_pod, &names)),

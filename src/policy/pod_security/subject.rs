@@ -8,10 +8,12 @@ use super::Server;
 use crate::pod::{self, Pod};
 
 /// A pod before a check.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Subject<'p> {
     /// The pod.
     pub(super) pod: &'p Pod<'p>,
+    /// Init, then application, then ephemeral containers.
+    pub(super) containers: Vec<Container<'p>>,
     /// The server that asks.
     pub(super) server: Server,
     /// The minor number of the policy version.
@@ -19,6 +21,40 @@ pub(super) struct Subject<'p> {
     /// Whether the server readies the pod for storage first, as it does with one that is created: annotations and
     /// fields are brought in step, fields of features that are off are reset. Else the pod is judged as given.
     pub(super) stored: bool,
+}
+
+/// A container before a check. Nearly every check asks for its security context, so that is looked up once.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Container<'p> {
+    /// The container.
+    pub(super) value: &'p Value,
+    /// Its `securityContext`, where it is an object.
+    pub(super) context: Option<&'p Value>,
+}
+
+impl<'p> Container<'p> {
+    /// Views a container.
+    pub(super) fn new(value: &'p Value) -> Self {
+        Self {
+            value,
+            context: pod::object(value, "securityContext"),
+        }
+    }
+
+    /// Its name, empty where it has none.
+    pub(super) fn name(self) -> &'p str {
+        pod::container_name(self.value)
+    }
+
+    /// `securityContext[key]`
+    pub(super) fn setting(self, key: &str) -> Option<&'p Value> {
+        self.context?.get(key)
+    }
+
+    /// The same, where it is a boolean.
+    pub(super) fn flag(self, key: &str) -> Option<bool> {
+        self.setting(key)?.as_bool()
+    }
 }
 
 /// The containers that break a rule, by name in order, and the values with which they do, sorted.
@@ -32,16 +68,16 @@ pub(super) struct Offenders<'p, V> {
 
 impl<'p> Subject<'p> {
     /// The names of the containers that are `bad`.
-    pub(super) fn containers_where(&self, bad: impl Fn(&'p Value) -> bool) -> Vec<&'p str> {
-        self.pod
-            .all_containers()
-            .filter(|container| bad(container))
-            .map(pod::container_name)
+    pub(super) fn containers_where(&self, bad: impl Fn(Container<'p>) -> bool) -> Vec<&'p str> {
+        let containers = self.containers.iter().copied();
+        containers
+            .filter(|container| bad(*container))
+            .map(Container::name)
             .collect()
     }
 
     /// The containers that have `bad` values.
-    pub(super) fn offenders<V, I>(&self, bad: impl Fn(&'p Value) -> I) -> Offenders<'p, V>
+    pub(super) fn offenders<V, I>(&self, bad: impl Fn(Container<'p>) -> I) -> Offenders<'p, V>
     where
         V: Ord,
         I: IntoIterator<Item = V>,
@@ -50,10 +86,10 @@ impl<'p> Subject<'p> {
             names: Vec::new(),
             values: BTreeSet::new(),
         };
-        for container in self.pod.all_containers() {
+        for container in self.containers.iter().copied() {
             let mut values = bad(container).into_iter().peekable();
             if values.peek().is_some() {
-                offenders.names.push(pod::container_name(container));
+                offenders.names.push(container.name());
                 offenders.values.extend(values);
             }
         }
@@ -93,16 +129,6 @@ impl<'p> Subject<'p> {
         let value = self.pod.annotations()?.get(&[prefix, name].concat())?;
         Some(value.as_str().unwrap_or_default())
     }
-}
-
-/// `securityContext` of a container, where it is an object.
-pub(super) fn context(container: &Value) -> Option<&Value> {
-    pod::object(container, "securityContext")
-}
-
-/// `securityContext[key]` of a container, a boolean.
-pub(super) fn flag(container: &Value, key: &str) -> Option<bool> {
-    context(container).and_then(|context| pod::boolean(context, key))
 }
 
 /// The strings of the list `object[key]`; a null item is an empty string, as for the API server.

@@ -8,15 +8,16 @@ use crate::webhook::review::{self, WARNING_LIMIT};
 const LEVELS: [&str; 3] = ["privileged", "baseline", "restricted"];
 
 /// What the API server is told.
-pub(super) fn outcome(decision: &Decision) -> review::Outcome {
+pub(super) fn outcome(decision: Decision) -> review::Outcome {
     if let Outcome::Deny(_) = decision.outcome {
         return review::Outcome::Denied {
             code: 403,
             message: decision.message(),
         };
     }
-    let patch = (!decision.patch.is_empty()).then(|| decision.patch.as_json().to_vec());
-    review::Outcome::Admitted { patch }
+    review::Outcome::Admitted {
+        patch: decision.patch.into_json(),
+    }
 }
 
 /// What somebody reads who tries something out: the decision first, code before everything. `workload` names what the
