@@ -48,6 +48,14 @@ impl Standing<'_> {
             .get_or_init(|| self.ask(|judges, pod| judges.review(pod, None)))
     }
 
+    /// The figures that quotas demand of the injected containers.
+    fn figures(&self) -> Figures {
+        match &self.changed {
+            Some(changed) => self.judges.demanded(&Pod::new(changed)),
+            None => self.judges.demanded(self.pod),
+        }
+    }
+
     /// What `opinions` on a candidate say against it and not against the pod as it came.
     fn against<'o>(&'o self, opinions: &'o Opinions) -> Vec<&'o Opinion> {
         match opinions.admit() {
@@ -253,7 +261,7 @@ impl<'a> Choice<'a> {
     fn judge(&self, candidate: &Candidate, standing: &Standing<'_>) -> Result<Judged<'a>, ShapeError> {
         let installation = self.inputs.installation;
         let varied = |variant| installation.made(self.made.settings().clone().with_variant(variant));
-        let figures = standing.ask(Judges::demanded);
+        let figures = standing.figures();
         let plain = match figures == Figures::default() {
             true => self.judge_shape(candidate, self.made, standing)?,
             false => self.judge_shape(
