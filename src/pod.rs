@@ -146,6 +146,13 @@ impl<'a> Pod<'a> {
         boolean(self.spec, "hostNetwork") == Some(true)
     }
 
+    /// `spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution`. (A JSON pointer would have each of its
+    /// parts copied, for every pod.)
+    pub fn required_node_affinity(&self) -> Option<&'a Value> {
+        let of_nodes = self.spec.get("affinity")?.get("nodeAffinity")?;
+        of_nodes.get("requiredDuringSchedulingIgnoredDuringExecution")
+    }
+
     /// `spec.securityContext`, where it is an object.
     pub fn security_context(&self) -> Option<&'a Value> {
         object(self.spec, "securityContext")

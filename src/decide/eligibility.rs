@@ -233,7 +233,7 @@ fn has_api_token(pod: &Pod<'_>) -> bool {
 fn is_windows(pod: &Pod<'_>) -> bool {
     const LABELS: [&str; 2] = ["kubernetes.io/os", "beta.kubernetes.io/os"];
     let spec = pod.spec();
-    if spec.pointer("/os/name").and_then(Value::as_str) == Some("windows") {
+    if spec.get("os").and_then(|os| text(os, "name")) == Some("windows") {
         return true;
     }
     let selector = spec.get("nodeSelector");
@@ -243,8 +243,8 @@ fn is_windows(pod: &Pod<'_>) -> bool {
     {
         return true;
     }
-    let required = spec.pointer("/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution");
-    let terms: Vec<_> = required
+    let terms: Vec<_> = pod
+        .required_node_affinity()
         .into_iter()
         .flat_map(|required| list(required, "nodeSelectorTerms"))
         .collect();

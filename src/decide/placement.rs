@@ -81,7 +81,7 @@ pub fn source<'a>(pod: &Pod<'a>) -> [Option<&'a Value>; 4] {
     [
         spec.get("nodeName"),
         spec.get("nodeSelector"),
-        spec.pointer("/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution"),
+        pod.required_node_affinity(),
         spec.get("tolerations"),
     ]
 }

@@ -284,10 +284,9 @@ fn inbound_ports(pod: &Pod<'_>) -> String {
                 .filter_map(|port| integer(port, "containerPort"))
                 .map(|p| p.to_string()),
         );
-        let probes = ["/readinessProbe/httpGet/port", "/livenessProbe/httpGet/port"];
-        let probed = probes
+        let probed = ["readinessProbe", "livenessProbe"]
             .into_iter()
-            .filter_map(|probe| container.pointer(probe)?.as_i64());
+            .filter_map(|probe| integer(container.get(probe)?.get("httpGet")?, "port"));
         ports.extend(probed.map(|port| port.to_string()));
     }
     ports.into_iter().collect::<Vec<_>>().join(",")

@@ -63,8 +63,7 @@ fn only_node<'a>(pod: &Pod<'a>) -> Option<&'a str> {
     if let Some(name) = text(spec, "nodeName").filter(|name| !name.is_empty()) {
         return Some(name);
     }
-    let required = spec.pointer("/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution")?;
-    let term = only(list(required, "nodeSelectorTerms"))?;
+    let term = only(list(pod.required_node_affinity()?, "nodeSelectorTerms"))?;
     let mut fields = list(term, "matchFields");
     let field =
         fields.find(|field| text(field, "key") == Some("metadata.name") && text(field, "operator") == Some("In"))?;

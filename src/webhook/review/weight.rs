@@ -17,31 +17,29 @@ const LIST: usize = 4 * size_of::<Value>();
 /// `[[],[],…]` takes some fifty times its own bytes, `[{"a":1},…]` a hundred times: a body of 8 MiB would be hundreds.
 pub fn weight(body: &[u8]) -> usize {
     let mut weight = body.len() + VALUE;
-    let mut rest = body;
-    while let [byte, after @ ..] = rest {
-        rest = after;
+    let mut rest = body.iter();
+    while let Some(byte) = rest.next() {
         weight += match byte {
             b'"' => {
-                rest = after_text(after);
+                pass_text(&mut rest);
                 0
             }
             b',' => VALUE,
-            b'{' if !after.starts_with(b"}") => VALUE + OBJECT,
-            b'[' if !after.starts_with(b"]") => VALUE + LIST,
+            b'{' if !rest.as_slice().starts_with(b"}") => VALUE + OBJECT,
+            b'[' if !rest.as_slice().starts_with(b"]") => VALUE + LIST,
             _ => 0,
         };
     }
     weight
 }
 
-/// What stands behind a text that has begun. Most of a body is text: what is passed over is found in one go.
-fn after_text(mut rest: &[u8]) -> &[u8] {
-    loop {
-        let found = rest.iter().position(|byte| matches!(byte, b'"' | b'\\'));
-        match found.and_then(|place| rest.get(place..)) {
-            Some([b'\\', _, after @ ..]) => rest = after,
-            Some([_, after @ ..]) => return after,
-            Some([]) | None => return &[],
+/// Passes the rest of a text that has begun.
+fn pass_text(rest: &mut std::slice::Iter<'_, u8>) {
+    while let Some(byte) = rest.next() {
+        match byte {
+            b'"' => return,
+            b'\\' => drop(rest.next()),
+            _ => {}
         }
     }
 }
