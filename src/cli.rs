@@ -23,6 +23,7 @@ mod paint;
 mod policy;
 mod uninject;
 mod webhook;
+mod workload;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};

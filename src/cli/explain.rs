@@ -3,9 +3,10 @@
 //! Nothing is written anywhere. The patch of an entry is for the pod, or for the template that pods are made from, not for
 //! the workload around it.
 
+use super::Verdict;
 use super::input::{self, Folder};
+use super::installation::{self, ControlPlane};
 use super::objects::{self, Object};
-use super::{Verdict, installation};
 use crate::policy::Release;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
@@ -64,17 +65,8 @@ struct Assumptions {
     /// Namespace of objects that name none [default: the only Namespace of the manifests, the context's, or default]
     #[arg(short, long, value_name = "NAME", value_parser = installation::namespace)]
     namespace: Option<String>,
-    /// Namespace of Linkerd's control plane
-    #[arg(
-        short = 'L',
-        long,
-        value_name = "NAME",
-        env = "LINKERD_NAMESPACE",
-        hide_env_values = true,
-        default_value = "linkerd",
-        value_parser = installation::namespace
-    )]
-    linkerd_namespace: String,
+    #[command(flatten)]
+    control_plane: ControlPlane,
     /// Who creates the pods [default: the account of the workload's controller]
     #[arg(long = "as", value_name = "USER")]
     user: Option<String>,

@@ -24,11 +24,26 @@ pub(super) struct Source {
     /// Trust anchors of the installation (PEM), instead of those of the values
     #[arg(long, value_name = "FILE")]
     trust_anchors: Option<PathBuf>,
-    /// Namespace of Linkerd's control plane
-    #[arg(short = 'L', long, value_name = "NAME", env = "LINKERD_NAMESPACE", hide_env_values = true, default_value = "linkerd", value_parser = namespace)]
-    linkerd_namespace: String,
+    #[command(flatten)]
+    control_plane: ControlPlane,
     #[command(flatten)]
     cluster: Connection,
+}
+
+/// Where Linkerd is.
+#[derive(Args, Clone, Debug)]
+pub(super) struct ControlPlane {
+    /// Namespace of Linkerd's control plane
+    #[arg(
+        short = 'L',
+        long,
+        value_name = "NAME",
+        env = "LINKERD_NAMESPACE",
+        hide_env_values = true,
+        default_value = "linkerd",
+        value_parser = namespace
+    )]
+    pub(super) linkerd_namespace: String,
 }
 
 impl Source {
@@ -37,11 +52,12 @@ impl Source {
         let anchors = self.trust_anchors.as_ref().map(|path| input::text(path)).transpose()?;
         let documents = match (self.values.as_slice(), self.ignore_cluster) {
             ([], true) => Vec::new(),
-            ([], false) => vec![self.cluster.values(&self.linkerd_namespace)?],
+            ([], false) => vec![self.cluster.values(&self.control_plane.linkerd_namespace)?],
             (files, _) => documents(files)?,
         };
         let documents: Vec<_> = documents.iter().map(String::as_str).collect();
-        let installation = Installation::parse(&documents, anchors.as_deref(), &self.linkerd_namespace);
+        let namespace = &self.control_plane.linkerd_namespace;
+        let installation = Installation::parse(&documents, anchors.as_deref(), namespace);
         installation.context("linkerd-config")
     }
 }

@@ -1,6 +1,7 @@
 //! `outrigger webhook`: the admission server, with the flags of Linkerd's `proxy-injector` beside its own.
 
 use super::input::{self, Folder};
+use super::installation::ControlPlane;
 use super::{print, warn};
 use crate::policy::Release;
 use crate::webhook::log::{self, Level};
@@ -30,16 +31,8 @@ pub(super) struct Arguments {
     /// Trust anchors of the installation [default: /var/run/linkerd/identity/trust-roots/ca-bundle.crt]
     #[arg(long, value_name = "FILE")]
     trust_anchors: Option<PathBuf>,
-    /// Namespace of Linkerd's control plane
-    #[arg(
-        short = 'L',
-        long,
-        value_name = "NAME",
-        env = "LINKERD_NAMESPACE",
-        hide_env_values = true,
-        default_value = "linkerd"
-    )]
-    linkerd_namespace: String,
+    #[command(flatten)]
+    control_plane: ControlPlane,
     /// Ask no API server: the cluster is what --objects holds
     #[arg(long)]
     standalone: bool,
@@ -92,7 +85,7 @@ impl Arguments {
         };
         options.listen = self.listen;
         options.admin_listen = self.admin_listen.unwrap_or(options.admin_listen);
-        options.linkerd_namespace = self.linkerd_namespace;
+        options.linkerd_namespace = self.control_plane.linkerd_namespace;
         options.tls_dir = self.tls_dir.or(options.tls_dir);
         options.values = self.values.or(options.values);
         options.trust_anchors = self.trust_anchors.or(options.trust_anchors);

@@ -18,7 +18,7 @@ mod authority;
 mod deadline;
 mod namespace;
 mod port;
-mod process;
+pub(crate) mod process;
 mod registration;
 mod reply;
 mod tls_dir;

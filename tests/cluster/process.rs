@@ -1,5 +1,6 @@
 //! Server processes that end with the test process, whatever ends that.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -47,7 +48,7 @@ impl Process {
             .process_group(0)
             .spawn()
             .unwrap_or_else(|error| panic!("{name} does not start: {error}"));
-        let watchdog = watch(child.id(), scratch);
+        let watchdog = watch(WATCHDOG, child.id(), &[scratch.as_os_str()]);
         Self {
             name,
             child,
@@ -105,11 +106,12 @@ impl Drop for Process {
     }
 }
 
-/// Starts the watchdog of `group`, outside the group that a terminal interrupts.
-fn watch(group: u32, scratch: &Path) -> Child {
+/// Starts the watchdog of `group`, outside the group that a terminal interrupts: `script` with the number of the group as
+/// `$1` and `arguments` after it. Its standard input ends when the test process does.
+pub(crate) fn watch(script: &str, group: u32, arguments: &[&OsStr]) -> Child {
     Command::new("sh")
-        .args(["-c", WATCHDOG, "watchdog", &group.to_string()])
-        .arg(scratch)
+        .args(["-c", script, "watchdog", &group.to_string()])
+        .args(arguments)
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null())

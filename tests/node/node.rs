@@ -246,22 +246,19 @@ async fn start_runtime(sandbox: &Sandbox) -> Process {
     runtime
 }
 
+/// Runs `ctr` in the namespace of the kubelet's containers; it must succeed.
+pub(crate) fn ctr(sandbox: &Sandbox, arguments: &[&str]) {
+    let of_kubelet = ["ctr", "--address", RUNTIME, "--namespace", "k8s.io"];
+    sandbox.run(&[of_kubelet.as_slice(), arguments].concat());
+}
+
 fn import_images(sandbox: &Sandbox, assets: &Path) {
     let folder = sandbox.folder().join("images");
     fs::create_dir(&folder).expect("a folder can be made");
     let programs = programs::link(&folder);
     for archive in archives(&folder, &programs, &assets.join("pod")) {
         let archive = archive.to_str().expect("paths are UTF-8");
-        sandbox.run(&[
-            "ctr",
-            "--address",
-            RUNTIME,
-            "--namespace",
-            "k8s.io",
-            "images",
-            "import",
-            archive,
-        ]);
+        ctr(sandbox, &["images", "import", archive]);
     }
     fs::remove_dir_all(&folder).expect("a folder can be removed");
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::agent::{bring_back, credentials_are_refused, keep_away, kill};
 use crate::attachments::{self, Attachment};
 use crate::image::POD;
-use crate::node::{Node, RUNTIME, STATIC_PODS, condition};
+use crate::node::{Node, STATIC_PODS, condition, ctr};
 use crate::pods::{Rules, address, application, deploy, marks_at, meshed_namespace, name, pod_of, ready, rules};
 use crate::{eventually, on_node};
 
@@ -85,18 +85,7 @@ fn pods_start_as_they_should_while_the_agent_is_away() {
 /// Kills a sandbox behind the kubelet's back.
 fn kill_sandbox(node: &Node, attachment: &Attachment) {
     let id = &attachment.id;
-    node.sandbox.run(&[
-        "ctr",
-        "--address",
-        RUNTIME,
-        "--namespace",
-        "k8s.io",
-        "tasks",
-        "kill",
-        "--signal",
-        "SIGKILL",
-        id,
-    ]);
+    ctr(&node.sandbox, &["tasks", "kill", "--signal", "SIGKILL", id]);
 }
 
 /// Gives the kubelet a static pod.

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::agent::{about, ask};
-use crate::node::{Node, RUNTIME, condition};
+use crate::node::{Node, condition, ctr};
 use crate::pods::{Rules, address, application, name, namespace, namespace_of, remove_rules, rules};
 use crate::{eventually, image, on_node};
 
@@ -107,18 +107,7 @@ fn repair_reaches_the_namespace_of_a_pod_that_came_after_the_agent() {
             .as_str()
             .unwrap();
         let hold = hold.strip_prefix("containerd://").unwrap();
-        node.sandbox.run(&[
-            "ctr",
-            "--address",
-            RUNTIME,
-            "--namespace",
-            "k8s.io",
-            "tasks",
-            "kill",
-            "--signal",
-            "SIGTERM",
-            hold,
-        ]);
+        ctr(&node.sandbox, &["tasks", "kill", "--signal", "SIGTERM", hold]);
 
         let pod = late(node, |pod| condition(pod, "Ready")).await;
         assert_eq!(rules(node, address(&pod)), Rules::There);

@@ -5,15 +5,17 @@
 //! what runs in the process namespace and unmounts what was mounted. A sweeper, which the kernel wakes when the test
 //! process is gone, however it went, ends the first process and removes the cgroups and the folder.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
+use crate::cluster::process::watch;
 use crate::cluster::{Process, poll};
 
 /// Far more than a few mounts take.
@@ -71,7 +73,7 @@ impl Sandbox {
             .args(["--propagation", "private", "sh", "-c", FIRST, "first"])
             .args([&folder, pod]);
         let first = Process::spawn("sandbox", &mut command, &logs);
-        let sweeper = sweep(first.id(), &name, &folder);
+        let sweeper = watch(SWEEPER, first.id(), &[OsStr::new(&name), folder.as_os_str()]);
         let mut sandbox = Self {
             name,
             folder,
@@ -183,19 +185,6 @@ pub(crate) fn try_enter<T: Send>(path: &Path, work: impl FnOnce() -> T + Send) -
     };
     let done = std::thread::scope(|scope| scope.spawn(inside).join());
     done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-}
-
-fn sweep(group: u32, name: &str, folder: &Path) -> Child {
-    use std::os::unix::process::CommandExt as _;
-    Command::new("sh")
-        .args(["-c", SWEEPER, "sweeper", &group.to_string(), name])
-        .arg(folder)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .process_group(0)
-        .spawn()
-        .expect("sh starts")
 }
 
 mod tests {

@@ -2,16 +2,16 @@
 
 use super::{Arguments, Entry, Object};
 use crate::cli::input;
+use crate::cli::workload::{self, Workload, namespace_of};
 use crate::cluster::{Cluster, Namespace};
 use crate::config::Installation;
 use crate::decide::{self, Coverage, Decision, Facts, Inputs, Round, Setup, Trace};
-use crate::inject::Owner;
 use crate::pod::Pod;
 use crate::pod::workload::Kind;
 use crate::policy::pod_security::{self, Configuration, Server};
 use crate::policy::{Release, Requester};
 use anyhow::{Context, Result};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -40,7 +40,10 @@ impl Known {
     /// Gathers what manifests, flags and, where one is named, the cluster say.
     pub(super) fn find(arguments: &Arguments, objects: &[Object]) -> Result<Self> {
         let given = &arguments.assumptions;
-        let named = given.namespace.clone().or_else(|| only_namespace(objects));
+        let named = given
+            .namespace
+            .clone()
+            .or_else(|| workload::only_namespace(objects).map(str::to_owned));
         let live = live::ask(arguments, &|default| {
             placed_namespaces(objects, named.as_deref().unwrap_or(default))
         })?;
@@ -68,10 +71,7 @@ impl Known {
                 Release::NEWEST
             ));
         }
-        for object in objects {
-            let alone = Cluster::of_manifests(std::slice::from_ref(&object.value), None);
-            alone.with_context(|| object.place.clone())?;
-        }
+        workload::check_each(objects)?;
         let cluster = Cluster::of_manifests(&found, Some(server))?;
         for (source, why) in live.withheld {
             cluster.withhold(source, &why);
@@ -100,59 +100,41 @@ impl Known {
     /// The decision for one object; nothing where it is neither a workload nor a service.
     pub(super) fn explain(&self, object: &Value) -> Option<Entry> {
         let kind = Kind::of(object).filter(|kind| *kind != Kind::Namespace)?;
-        let name = Pod::new(object).name().unwrap_or_default();
         let namespace_name = namespace_of(object, &self.namespace);
         let namespace = self.cluster.known_namespace(namespace_name);
         let namespace = view(namespace_name, namespace.as_deref());
-        let template = kind.template_pointer().and_then(|pointer| object.pointer(pointer));
+        let workload = Workload::read(object, namespace_name, &self.cluster);
         let unknown = self
             .unknown_namespaces
             .get(namespace_name)
             .map(|name| unknown_namespace(name));
         let trace = Trace::after(self.assumptions.iter().cloned().chain(unknown));
-        let decision = match template {
+        let before = workload.as_ref().map_or(object, |workload| workload.template).clone();
+        let decision = match workload {
             None => decide::annotate(kind, object, &self.setup.installation, &namespace, trace),
-            Some(template) => {
-                // What pods of this workload will say of themselves; of a generated name only the start is known.
-                let stem = name.trim_end_matches(['-', '.']);
-                let reference = json!({"apiVersion": object.get("apiVersion"), "kind": kind.name(), "name": stem});
-                let of_workload = json!({"metadata": {"ownerReferences": [reference]}});
-                let child = if kind == Kind::Pod { object } else { &of_workload };
-                let owner = self.cluster.known_owner(namespace_name, child).map(|owner| Owner {
-                    kind: owner.known_kind(),
-                    name: owner.name,
-                });
-                let creator = crate::cluster::Owner::of(child).and_then(|owner| owner.known_kind());
-                self.decide(template, (owner.as_ref(), creator), namespace, trace)
-            }
+            Some(workload) => self.decide(&workload, namespace, trace),
         };
         Some(Entry {
-            workload: format!("{}/{name}", kind.name()),
+            workload: workload::title(kind, object),
             namespace: namespace_name.to_owned(),
             decision,
-            before: template.unwrap_or(object).clone(),
+            before,
         })
     }
 
-    fn decide(
-        &self,
-        template: &Value,
-        (owner, creator): (Option<&Owner>, Option<Kind>),
-        namespace: decide::Namespace<'_>,
-        trace: Trace,
-    ) -> Decision {
+    fn decide(&self, workload: &Workload<'_>, namespace: decide::Namespace<'_>, trace: Trace) -> Decision {
         // A webhook is asked after the API server's defaulting; a manifest has not seen it yet.
-        let mut template = template.clone();
+        let mut template = workload.template.clone();
         pod_security::default(&mut template);
         let known = self.cluster.facts(&Pod::new(&template));
         let declared = self.declared.clone().map(Arc::new);
         let coverage = declared.or_else(|| self.setup.coverage(known.coverage));
         let coverage = coverage.as_deref().unwrap_or(&Coverage::None);
-        let user = self.user.as_deref().or_else(|| creator?.creator());
+        let user = self.user.as_deref().or(workload.creator);
         let inputs = Inputs {
             pod: &template,
             namespace,
-            owner,
+            owner: workload.owner.as_ref(),
             requester: &Requester::authenticated(user.unwrap_or_default(), &self.groups),
             installation: &self.setup.installation,
             facts: Facts {
@@ -181,29 +163,6 @@ fn view<'a>(name: &'a str, namespace: Option<&'a Namespace>) -> decide::Namespac
     }
 }
 
-/// The namespace of `object`, which is `default` where it names none.
-fn namespace_of<'a>(object: &'a Value, default: &'a str) -> &'a str {
-    let own = object.pointer("/metadata/namespace").and_then(Value::as_str);
-    own.filter(|name| !name.is_empty()).unwrap_or(default)
-}
-
-/// The names of the manifests' Namespaces.
-fn namespaces(objects: &[Object]) -> BTreeSet<&str> {
-    let of_kind = |object: &&Object| Kind::of(&object.value) == Some(Kind::Namespace);
-    let names = objects.iter().filter(of_kind);
-    names
-        .filter_map(|object| object.value.pointer("/metadata/name")?.as_str())
-        .collect()
-}
-
-/// The Namespace of the manifests, where they have exactly one.
-fn only_namespace(objects: &[Object]) -> Option<String> {
-    match Vec::from_iter(namespaces(objects)).as_slice() {
-        [only] => Some((*only).to_owned()),
-        _ => None,
-    }
-}
-
 /// The namespaces of workloads and services.
 fn placed_namespaces(objects: &[Object], default: &str) -> BTreeSet<String> {
     let placed = objects
@@ -227,7 +186,7 @@ fn installation(arguments: &Arguments, live: Option<String>, assumptions: &mut V
         assumptions.push("no values are given: the defaults of Linkerd's chart are assumed".to_owned());
     }
     let documents: Vec<_> = documents.iter().map(String::as_str).collect();
-    let found = Installation::parse(&documents, anchors.as_deref(), &given.linkerd_namespace);
+    let found = Installation::parse(&documents, anchors.as_deref(), &given.control_plane.linkerd_namespace);
     Ok(found.context("linkerd-config")?.with_placeholders())
 }
 

@@ -46,7 +46,12 @@ pub(super) fn run(arguments: &Arguments, sort: Sort) -> Result<Verdict> {
         let (injected, mut refused) = inject(&site, space)?;
         let made = match injected.is_empty() {
             true => Vec::new(),
-            false => sort.make(space, &injected, site.server.release, &arguments.linkerd_namespace),
+            false => sort.make(
+                space,
+                &injected,
+                site.server.release,
+                &arguments.control_plane.linkerd_namespace,
+            ),
         };
         refused.extend(sort.judge(space, &injected, &made, site.server.release));
         for (title, why) in &refused {

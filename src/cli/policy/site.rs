@@ -1,8 +1,9 @@
 //! The workloads of manifests and the namespaces that they are in, and what becomes of their pods.
 
 use crate::cli::input::{self, Folder};
+use crate::cli::installation::{self, ControlPlane};
 use crate::cli::objects::{self, Object};
-use crate::cli::{installation, note};
+use crate::cli::{note, workload};
 use crate::cluster::{self, Cluster};
 use crate::config::Installation;
 use crate::config::annotation::{INJECT, inject_mode};
@@ -14,7 +15,7 @@ use crate::policy::pod_security::{self, Server};
 use crate::policy::{Installed, Release, Requester, Verdict};
 use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -40,17 +41,8 @@ pub(in crate::cli) struct Arguments {
     /// Namespace of objects that name none [default: the only Namespace of the manifests, or default]
     #[arg(short, long, value_name = "NAME", value_parser = installation::namespace)]
     namespace: Option<String>,
-    /// Namespace of Linkerd's control plane
-    #[arg(
-        short = 'L',
-        long,
-        value_name = "NAME",
-        env = "LINKERD_NAMESPACE",
-        hide_env_values = true,
-        default_value = "linkerd",
-        value_parser = installation::namespace
-    )]
-    pub(super) linkerd_namespace: String,
+    #[command(flatten)]
+    pub(super) control_plane: ControlPlane,
 }
 
 /// How objects are written.
@@ -115,14 +107,11 @@ impl Site {
             note(&format!("Kubernetes {release} is assumed\n"));
         }
         let documents: Vec<_> = documents.iter().map(String::as_str).collect();
-        let installation = Installation::parse(&documents, None, &arguments.linkerd_namespace);
+        let installation = Installation::parse(&documents, None, &arguments.control_plane.linkerd_namespace);
         let setup = Setup::of(installation.context("linkerd-config")?.with_placeholders())?;
         let server = arguments.server_version.unwrap_or(release).into();
         let values: Vec<_> = objects.iter().map(|object| object.value.clone()).collect();
-        for object in &objects {
-            let alone = Cluster::of_manifests(std::slice::from_ref(&object.value), None);
-            alone.with_context(|| object.place.clone())?;
-        }
+        workload::check_each(&objects)?;
         let mut site = Self {
             cluster: Cluster::of_manifests(&values, Some(server))?,
             declared: arguments.cni.map(|cni| match cni {
@@ -144,52 +133,21 @@ impl Site {
     }
 
     fn find_spaces(&self, objects: &[Object], given: Option<&str>) -> Vec<Space> {
-        let text = |object: &'_ Value, pointer| object.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
-        let is_namespace = |object: &&Object| Kind::of(&object.value) == Some(Kind::Namespace);
-        let declared: BTreeMap<_, _> = objects
-            .iter()
-            .filter(is_namespace)
-            .filter_map(|object| Some((text(&object.value, "/metadata/name")?, &object.value)))
-            .collect();
-        let only = declared.keys().next().filter(|_| declared.len() == 1);
-        let default = given.or_else(|| only.map(String::as_str)).unwrap_or("default");
-        let mut workloads: BTreeMap<String, Vec<Workload>> = BTreeMap::new();
+        let declared = workload::namespaces(objects);
+        let default = given.or_else(|| workload::only_namespace(objects)).unwrap_or("default");
+        let mut workloads: BTreeMap<&str, Vec<Workload>> = BTreeMap::new();
         for object in objects {
-            let own = text(&object.value, "/metadata/namespace").filter(|name| !name.is_empty());
-            let namespace = own.unwrap_or_else(|| default.to_owned());
-            if let Some(workload) = self.workload(&object.value, &namespace) {
+            let namespace = workload::namespace_of(&object.value, default);
+            if let Some(workload) = Workload::read(&object.value, namespace, &self.cluster) {
                 workloads.entry(namespace).or_default().push(workload);
             }
         }
         let spaces = workloads.into_iter().map(|(name, workloads)| {
-            let known = self.cluster.known_namespace(&name);
-            let object = declared.get(&name).map(|object| (*object).clone());
-            Space::new(name, object, known.as_deref(), workloads)
+            let known = self.cluster.known_namespace(name);
+            let object = declared.get(name).map(|object| (*object).clone());
+            Space::new(name.to_owned(), object, known.as_deref(), workloads)
         });
         spaces.collect()
-    }
-
-    fn workload(&self, object: &Value, namespace: &str) -> Option<Workload> {
-        let kind = Kind::of(object)?;
-        let mut pod = object.pointer(kind.template_pointer()?)?.clone();
-        pod_security::default(&mut pod);
-        let name = Pod::new(object).name().unwrap_or_default();
-        // What pods of this workload will say of themselves; of a generated name only the start is known.
-        let stem = name.trim_end_matches(['-', '.']);
-        let reference = json!({"apiVersion": object.get("apiVersion"), "kind": kind.name(), "name": stem});
-        let of_workload = json!({"metadata": {"ownerReferences": [reference]}});
-        let child = if kind == Kind::Pod { object } else { &of_workload };
-        let owner = self.cluster.known_owner(namespace, child).map(|owner| Owner {
-            kind: owner.known_kind(),
-            name: owner.name,
-        });
-        let creator = cluster::Owner::of(child).and_then(|owner| owner.known_kind());
-        Some(Workload {
-            title: format!("{}/{name}", kind.name()),
-            pod,
-            requester: Requester::named(creator.and_then(Kind::creator).unwrap_or_default()),
-            owner,
-        })
     }
 
     /// What becomes of the pods of `workload`, were the labels of its namespace `labels`.
@@ -242,6 +200,18 @@ impl Space {
 }
 
 impl Workload {
+    fn read(object: &Value, namespace: &str, cluster: &Cluster) -> Option<Self> {
+        let found = workload::Workload::read(object, namespace, cluster)?;
+        let mut pod = found.template.clone();
+        pod_security::default(&mut pod);
+        Some(Self {
+            title: workload::title(Kind::of(object)?, object),
+            pod,
+            requester: Requester::named(found.creator.unwrap_or_default()),
+            owner: found.owner,
+        })
+    }
+
     /// The pod after the decision's patch, as a policy sees it.
     pub(super) fn after(&self, decision: &Decision) -> Result<Value> {
         let mut pod = self.pod.clone();

@@ -70,7 +70,7 @@ pub(super) fn ask(arguments: &Arguments, wanted: &Wanted<'_>) -> Result<Found> {
         policies::ask(&client, &namespaces, &mut found).await;
         if arguments.assumptions.values.is_empty() {
             let values = connection
-                .find_values(&client, &arguments.assumptions.linkerd_namespace)
+                .find_values(&client, &arguments.assumptions.control_plane.linkerd_namespace)
                 .await;
             match values {
                 Ok(values) => found.values = Some(values),
