@@ -31,6 +31,7 @@ struct Standing<'a> {
     /// The pod that policies judge, where the first round is to come and changes it.
     changed: Option<Value>,
     before: OnceCell<Opinions>,
+    variants: OnceCell<Variants>,
 }
 
 impl Standing<'_> {
@@ -227,6 +228,7 @@ impl<'a> Choice<'a> {
             judges,
             pod: self.pod,
             before: OnceCell::new(),
+            variants: OnceCell::new(),
         };
         if draft.trace.is_kept() {
             note(standing.before(), &mut draft.trace);
@@ -238,8 +240,10 @@ impl<'a> Choice<'a> {
         standing
     }
 
-    fn variants(&self, standing: &Standing<'_>) -> Variants {
-        standing.ask(|judges, pod| Variants::of(judges, pod, self.config()))
+    /// What may be tried where a policy refuses what the values say.
+    fn variants<'s>(&self, standing: &'s Standing<'_>) -> &'s Variants {
+        let read = || standing.ask(|judges, pod| Variants::of(judges, pod, self.config()));
+        standing.variants.get_or_init(read)
     }
 
     fn shape(&self, made: &Arc<Made>, redirection: Redirection, with_debug: bool) -> Result<Shape<'a>, ShapeError> {

@@ -1,8 +1,7 @@
 //! The answer, written straight to bytes.
 
 use super::Version;
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use base64_simd::STANDARD;
 use serde::{Serialize, Serializer};
 use std::borrow::Cow;
 
@@ -77,7 +76,7 @@ impl Reply<'_> {
                 audit_annotations: Annotations(self.audit),
             },
         };
-        let size = ENVELOPE_SIZE + patch.map_or(0, base64_size);
+        let size = ENVELOPE_SIZE + patch.map_or(0, |patch| STANDARD.encoded_length(patch.len()));
         let mut bytes = Vec::with_capacity(size);
         serde_json::to_writer(&mut bytes, &review)?;
         if let Some(patch) = patch {
@@ -121,17 +120,9 @@ fn append_patch(review: &mut Vec<u8>, patch: &[u8]) {
     const END: &[u8] = b"}}";
     review.truncate(review.len().saturating_sub(END.len()));
     review.extend_from_slice(PATCH_FIELDS);
-    let start = review.len();
-    review.resize(start + base64_size(patch), 0);
-    let written = STANDARD.encode_slice(patch, review.get_mut(start..).unwrap_or_default());
-    review.truncate(start + written.unwrap_or(0));
+    STANDARD.encode_append(patch, review);
     review.push(b'"');
     review.extend_from_slice(END);
-}
-
-/// Characters of `bytes` in base64.
-fn base64_size(bytes: &[u8]) -> usize {
-    bytes.len().div_ceil(3) * 4
 }
 
 struct Annotations<'a>(&'a [(&'static str, String)]);

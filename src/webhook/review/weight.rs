@@ -1,5 +1,6 @@
 //! How much memory the JSON of a body will take, found out before any of it is taken.
 
+use memchr::memchr2;
 use serde_json::Value;
 
 /// Bytes of one value: its place, which is as large again while its list grows, and what an allocator adds to the text of
@@ -17,31 +18,35 @@ const LIST: usize = 4 * size_of::<Value>();
 /// `[[],[],…]` takes some fifty times its own bytes, `[{"a":1},…]` a hundred times: a body of 8 MiB would be hundreds.
 pub fn weight(body: &[u8]) -> usize {
     let mut weight = body.len() + VALUE;
-    let mut rest = body.iter();
-    while let Some(byte) = rest.next() {
+    let mut rest = body;
+    while let Some((byte, tail)) = rest.split_first() {
+        rest = tail;
         weight += match byte {
             b'"' => {
-                pass_text(&mut rest);
+                rest = after_text(rest);
                 0
             }
             b',' => VALUE,
-            b'{' if !rest.as_slice().starts_with(b"}") => VALUE + OBJECT,
-            b'[' if !rest.as_slice().starts_with(b"]") => VALUE + LIST,
+            b'{' if !rest.starts_with(b"}") => VALUE + OBJECT,
+            b'[' if !rest.starts_with(b"]") => VALUE + LIST,
             _ => 0,
         };
     }
     weight
 }
 
-/// Passes the rest of a text that has begun.
-fn pass_text(rest: &mut std::slice::Iter<'_, u8>) {
-    while let Some(byte) = rest.next() {
-        match byte {
-            b'"' => return,
-            b'\\' => drop(rest.next()),
-            _ => {}
+/// What comes after a text that has begun.
+fn after_text(mut rest: &[u8]) -> &[u8] {
+    while let Some(index) = memchr2(b'"', b'\\', rest) {
+        let (_, found) = rest.split_at(index);
+        match found {
+            [b'"', tail @ ..] => return tail,
+            // A backslash takes the next character with it.
+            [_, _, tail @ ..] => rest = tail,
+            _ => break,
         }
     }
+    &[]
 }
 
 #[cfg(test)]
