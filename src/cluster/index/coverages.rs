@@ -5,20 +5,22 @@ use crate::decide::Coverage;
 use crate::decide::coverage::{Plugin, judge};
 use crate::decide::placement::{self, Node, Placement};
 use crate::pod::{Pod, list, text};
-use sha2::{Digest, Sha256};
 use std::collections::HashMap;
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 
 /// Placements that are remembered. Pods of one workload share theirs, and most workloads have the empty one.
 const REMEMBERED: usize = 1024;
 
-/// What is remembered of a placement, which is as long as its author likes: a digest (SHA-256).
-type Key = [u8; 32];
+/// What is remembered of a placement, which is as long as its author likes: a hash. Its secret is this process's own, so
+/// that nobody can make two placements collide, and among so few none does by chance.
+type Key = u64;
 
 /// Coverage by placement.
 #[derive(Debug, Default)]
 pub(super) struct Coverages {
     judged: HashMap<Key, Arc<Coverage>>,
+    secret: RandomState,
     /// The generations of nodes and plugins that were judged.
     generations: (u64, u64),
 }
@@ -44,9 +46,7 @@ impl Coverages {
                 &plugins,
             ));
         }
-        // Values have a JSON form, all of them: what is equal there is equal.
-        let source = serde_json::to_vec(&placement::source(pod)).unwrap_or_default();
-        let key = Sha256::digest(source).into();
+        let key = self.secret.hash_one(placement::source(pod));
         if let Some(known) = self.judged.get(&key) {
             return Arc::clone(known);
         }

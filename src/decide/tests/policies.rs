@@ -153,6 +153,34 @@ fn on_openshift_the_proxy_gets_a_user_of_the_range_that_nobody_has() {
 }
 
 #[test]
+fn on_openshift_the_proxy_makes_way_for_an_application_of_its_user() {
+    let mut case = on_openshift(&json!({"type": "RunAsAny"}), Coverage::Declared);
+    case.pod["spec"]["containers"][0]["securityContext"]["runAsUser"] = 2102.into();
+    let decision = case.decide();
+    assert_eq!(decision.redirection(), Redirection::Cni, "{decision:?}");
+    assert_eq!(proxy(&decision)["securityContext"]["runAsUser"], 2103);
+    let patch = json!(decision.patch).to_string();
+    assert!(
+        patch.contains("config.linkerd.io~1proxy-uid\",\"value\":\"2103\""),
+        "{patch}"
+    );
+
+    // Without seccomp profiles it makes way all the same.
+    case.objects[0]["seccompProfiles"] = json!([]);
+    case.pod["spec"]["securityContext"]["seccompProfile"] = Value::Null;
+    let decision = case.decide();
+    let context = &proxy(&decision)["securityContext"];
+    assert_eq!(
+        (&context["runAsUser"], &context["seccompProfile"]),
+        (&json!(2103), &Value::Null)
+    );
+
+    // Not where its author asked for that user.
+    let decision = case.annotated("config.linkerd.io/proxy-uid", "2102").decide();
+    assert_eq!(decision.code(), "proxy_user_clash", "{decision:?}");
+}
+
+#[test]
 fn one_user_is_too_few_for_application_and_proxy() {
     let mut case = on_openshift(&json!({"type": "MustRunAs", "uid": 77}), Coverage::Declared);
     case.pod["spec"]["containers"][0]["securityContext"]["runAsUser"] = 77.into();

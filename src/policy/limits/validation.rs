@@ -3,8 +3,18 @@
 use super::figures::Resources;
 use super::subject::{Half, Subject, is_huge_page};
 use super::{Refusal, Refuser};
+use crate::pod::{self, Pod};
 use crate::policy::aggregate::join;
 use crate::policy::quoting::go_quoted;
+use serde_json::Value;
+
+/// Whether there is anything to compare in `pod`: a request beside a limit, or figures of the pod as a whole.
+pub(super) fn compares(pod: &Pod<'_>) -> bool {
+    let both =
+        |resources: &Value| pod::object(resources, "requests").is_some() && pod::object(resources, "limits").is_some();
+    let has_both = |container: &&Value| pod::object(container, "resources").is_some_and(both);
+    pod::object(pod.spec(), "resources").is_some() || pod.containers().iter().chain(pod.init_containers()).any(has_both)
+}
 
 /// Checks `subject` after every default.
 pub(super) fn check(subject: &Subject<'_>) -> Result<(), Refusal> {
