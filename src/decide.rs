@@ -178,7 +178,7 @@ pub fn annotate(
     trace: Trace,
 ) -> Decision {
     let mut draft = Draft::new(trace);
-    let default = &installation.values.proxy.opaque_ports;
+    let default = &installation.opaque_ports;
     draft.patch = opaque_ports::patch(kind, object, namespace.annotations, default);
     draft.policies.push(Opinion {
         by: policies::kind::POD_SECURITY,
@@ -252,7 +252,7 @@ fn configured(inputs: &Inputs<'_>, pod: &Pod<'_>, draft: &mut Draft) -> Arc<Made
 /// static pod in anything is deleted by the kubelet and made anew, for ever.
 fn skip(mut draft: Draft, inputs: &Inputs<'_>, reasons: SkipReasons) -> Decision {
     if !reasons.contains(SkipReason::MirrorPod) {
-        let default = &inputs.installation.values.proxy.opaque_ports;
+        let default = &inputs.installation.opaque_ports;
         draft.patch = opaque_ports::patch(Kind::Pod, inputs.pod, inputs.namespace.annotations, default);
     }
     draft.skip(reasons)

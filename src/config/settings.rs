@@ -163,7 +163,7 @@ impl<'a> Settings<'a> {
         // Nothing is computed where pods inherit nothing.
         let computed = || {
             layers.namespace?;
-            let ports = opaque_ports::of_pod(&installation.values.proxy.opaque_ports, layers.pod);
+            let ports = installation.opaque_ports.of_pod(layers.pod);
             (!ports.is_empty()).then_some((Cow::Owned(ports), Origin::Values))
         };
         let (list, origin): (Cow<'_, str>, _) = annotated.or_else(computed)?;

@@ -53,7 +53,10 @@ impl Standing<'_> {
 
     /// The figures that quotas demand of the injected containers.
     fn figures(&self) -> Figures {
-        self.ask(|judges, pod| judges.demanded(pod))
+        match &self.changed {
+            Some(changed) => self.judges.demanded(&Pod::new(changed)),
+            None => self.judges.demanded(self.pod),
+        }
     }
 
     /// What `opinions` on a candidate say against it and not against the pod as it came.

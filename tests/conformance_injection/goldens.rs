@@ -211,7 +211,7 @@ impl Golden<'_> {
             kind,
             &object,
             Some(&annotations),
-            &installation.values.proxy.opaque_ports,
+            &installation.opaque_ports,
         )
     }
 

@@ -31,7 +31,7 @@ impl Choice<'_> {
             draft.warn(Caution::NotMeshed, text);
         }
         draft.policies.extend(standing.before().iter().cloned());
-        let default = &self.inputs.installation.values.proxy.opaque_ports;
+        let default = &self.inputs.installation.opaque_ports;
         let namespace = self.inputs.namespace.annotations;
         draft.patch = opaque_ports::patch(Kind::Pod, self.inputs.pod, namespace, default);
         draft.skip(SkipReason::NoRedirectionAdmitted)
