@@ -65,6 +65,7 @@ fn decide_and_write(bencher: Bencher<'_, '_>, containers: usize) {
                 server: Server::from(Release::NEWEST),
                 pod_security: &configuration,
                 coverage: &Coverage::Declared,
+                old_kubelets: None,
                 foreign_plugin: false,
                 stale: false,
                 policies: &policies,

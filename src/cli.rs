@@ -161,16 +161,26 @@ fn failed(error: &anyhow::Error, status: u8) -> ExitCode {
     ExitCode::from(status)
 }
 
-/// The error with its causes, but for those that its own text names already.
+/// The error with its causes, but for those that its own text names already. What an API server says is the last of them.
 fn describe(error: &anyhow::Error) -> String {
-    error.chain().skip(1).fold(error.to_string(), |text, cause| {
-        let cause = cause.to_string();
-        if text.contains(&cause) {
-            text
-        } else {
-            format!("{text}: {cause}")
+    let mut text = String::new();
+    for cause in error.chain() {
+        let status = match cause.downcast_ref() {
+            Some(kube::Error::Api(status)) => Some(status.message.clone()),
+            _ => None,
+        };
+        let is_last = status.is_some();
+        let words = status.unwrap_or_else(|| cause.to_string());
+        if text.is_empty() {
+            text = words;
+        } else if !text.contains(&words) {
+            text = format!("{text}: {words}");
         }
-    })
+        if is_last {
+            break;
+        }
+    }
+    text
 }
 
 /// An error that is printed as it is.

@@ -2,14 +2,14 @@
 
 mod collection;
 mod compiler;
-mod coverages;
+mod placements;
 mod read;
 mod sources;
 
 pub use collection::{Collection, Freshness};
 pub(super) use compiler::Compiler;
 pub use read::ObjectsError;
-pub(super) use read::{Kept, NodeSpec, binding, flatten, limits, namespace, node, plugin, policy, role};
+pub(super) use read::{Kept, NodeSpec, NodeStatus, binding, flatten, limits, namespace, node, plugin, policy, role};
 pub use sources::{Served, Sources};
 
 use super::facts::{Facts, Namespace};
@@ -19,7 +19,7 @@ use crate::pod::Pod;
 use crate::policy::installed::Source;
 use crate::policy::pod_security::Server;
 use crate::policy::{Installed, Release};
-use coverages::Coverages;
+use placements::Placements;
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ pub struct Index {
     installed: Arc<Installed>,
     /// Whether that was compiled from all that there was.
     compiled: bool,
-    coverages: Coverages,
+    placements: Placements,
     server: Option<Server>,
     /// Whether nobody can tell the server's release.
     untold: bool,
@@ -137,7 +137,10 @@ impl Index {
 
     /// What the decision asks of the cluster for `pod`.
     pub fn facts(&mut self, pod: &Pod<'_>) -> Facts {
-        let listed = self.nodes.is_listed() && self.plugins.is_listed();
+        let placed = self
+            .nodes
+            .is_listed()
+            .then(|| self.placements.of(pod, &self.nodes, &self.plugins));
         let troubles = [
             ("namespaces", self.namespaces.trouble()),
             ("nodes", self.nodes.trouble()),
@@ -145,7 +148,11 @@ impl Index {
         ];
         Facts {
             server: self.server,
-            coverage: listed.then(|| self.coverages.of(pod, &self.nodes, &self.plugins)),
+            coverage: placed
+                .as_ref()
+                .filter(|_| self.plugins.is_listed())
+                .map(|placed| Arc::clone(&placed.coverage)),
+            old_kubelets: placed.and_then(|placed| placed.old_kubelets),
             policies: Arc::clone(&self.installed),
             foreign_plugin: self.plugins.iter().any(|plugin| !plugin.ours),
             troubles: troubles

@@ -5,7 +5,7 @@ mod policies;
 
 pub use discovery::{resource_of, server_of, serves};
 
-use super::index::{self, Collection, Freshness, Index, Kept, NodeSpec, Served};
+use super::index::{self, Collection, Freshness, Index, Kept, NodeSpec, NodeStatus, Served};
 use futures::{Stream, StreamExt};
 use k8s_openapi::api::{apps::v1::DaemonSet, core::v1};
 use kube::api::{ApiResource, NotUsed, Object, PartialObjectMeta};
@@ -94,7 +94,7 @@ async fn namespaces(feed: &Feed<'_>) {
 
 async fn nodes(feed: &Feed<'_>) {
     let nodes = ApiResource::erase::<v1::Node>(&());
-    let api = Api::<Object<NodeSpec, NotUsed>>::all_with(feed.client.clone(), &nodes);
+    let api = Api::<Object<NodeSpec, NodeStatus>>::all_with(feed.client.clone(), &nodes);
     let resource = Resource {
         name: "nodes",
         keep: index::node,

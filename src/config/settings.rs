@@ -51,7 +51,7 @@ pub struct Settings<'a> {
     pub(super) additional_env: Vec<Setting<'a>>,
     /// Attributes of the proxy's spans.
     pub(super) spans: Vec<(Cow<'a, str>, Cow<'a, str>)>,
-    /// Whether the API server knows no native sidecars.
+    /// Whether the API server or a node knows no native sidecars.
     pub(super) ordinary_only: bool,
     /// What is done otherwise than the values say.
     pub(super) variant: Variant,
@@ -95,7 +95,8 @@ impl<'a> Settings<'a> {
         settings
     }
 
-    /// The same for an API server that knows no native sidecars: it would drop the proxy's restart policy.
+    /// The same for an API server that knows no native sidecars, which would drop the proxy's restart policy, or for nodes
+    /// that do not, which would wait for the proxy to end.
     #[must_use]
     pub fn without_native_sidecars(self) -> Self {
         Self {

@@ -24,6 +24,9 @@ pub(super) mod kind {
 /// The policy of an opinion where none took the pod.
 const NO_POLICY: &str = "none";
 
+/// The service account of a pod that names none.
+const DEFAULT_ACCOUNT: &str = "default";
+
 /// One policy's verdict on one candidate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opinion {
@@ -262,13 +265,15 @@ fn pod_security_policies<'a>(
         trace.note("PodSecurityPolicies have not judged the pod: the API server does not ask them");
         return None;
     }
+    // The API server's ServiceAccount plugin comes first.
+    let filled_in = (inputs.facts.round == Round::First).then_some(DEFAULT_ACCOUNT);
     let question = pod_security_policy::Question {
         release: inputs.facts.server.release,
         policies: &present.policies,
         grants: &present.grants,
         namespace: inputs.namespace.name,
         requester: inputs.requester,
-        service_account: pod_security_policy::service_account(pod),
+        service_account: pod_security_policy::service_account(pod).or(filled_in),
     };
     Some(question.admission())
 }

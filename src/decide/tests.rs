@@ -5,6 +5,7 @@ use serde_json::json;
 
 mod pods;
 mod policies;
+mod sidecars;
 mod speech;
 
 /// A pod in a namespace, and what is known about the cluster.
@@ -14,6 +15,7 @@ struct Case {
     annotations: Value,
     values: &'static str,
     coverage: Coverage,
+    old_kubelets: Option<OldKubelets>,
     release: u32,
     owner: Option<Owner>,
     foreign_plugin: bool,
@@ -32,6 +34,7 @@ fn case() -> Case {
         annotations: json!({"linkerd.io/inject": "enabled"}),
         values: "linkerdVersion: v1",
         coverage: Coverage::None,
+        old_kubelets: None,
         release: 36,
         owner: None,
         foreign_plugin: false,
@@ -78,6 +81,7 @@ impl Case {
                 server: Server::from(Release(self.release)),
                 pod_security: &Configuration::default(),
                 coverage: &self.coverage,
+                old_kubelets: self.old_kubelets.as_ref(),
                 foreign_plugin: self.foreign_plugin,
                 stale: false,
                 policies: &Installed::compile(&self.objects, Release(self.release)),

@@ -165,6 +165,7 @@ impl App {
                 server,
                 pod_security: &setup.pod_security,
                 coverage: &coverage,
+                old_kubelets: known.old_kubelets.as_deref(),
                 foreign_plugin: known.foreign_plugin,
                 stale: !known.troubles.is_empty(),
                 policies: &known.policies,

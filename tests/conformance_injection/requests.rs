@@ -96,6 +96,7 @@ fn answer(case: &Value) -> Decision {
             server: Release::NEWEST.into(),
             pod_security: &configuration,
             coverage: &coverage,
+            old_kubelets: None,
             foreign_plugin: false,
             stale: false,
             policies: &Installed::compile([], Release::NEWEST),

@@ -128,6 +128,7 @@ impl Surroundings {
                 server: Server::from(Release(self.release)),
                 pod_security: &self.configuration,
                 coverage: &self.coverage,
+                old_kubelets: None,
                 foreign_plugin: self.foreign_plugin,
                 stale: false,
                 policies: &Installed::compile([], Release(self.release)),

@@ -141,6 +141,7 @@ impl Known {
                 server: self.server,
                 pod_security: &self.setup.pod_security,
                 coverage,
+                old_kubelets: known.old_kubelets.as_deref(),
                 foreign_plugin: known.foreign_plugin,
                 stale: false,
                 policies: &known.policies,

@@ -170,6 +170,7 @@ impl Site {
                 server: self.server,
                 pod_security: &self.setup.pod_security,
                 coverage,
+                old_kubelets: known.old_kubelets.as_deref(),
                 foreign_plugin: known.foreign_plugin,
                 stale: false,
                 // Policies of today must not shape those that are being made.

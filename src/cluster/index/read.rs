@@ -39,6 +39,19 @@ pub(in crate::cluster) struct NodeSpec {
     taints: Vec<RawTaint>,
 }
 
+/// What is kept of its `status`: nothing that changes with each sign of life.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(in crate::cluster) struct NodeStatus {
+    node_info: NodeInfo,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct NodeInfo {
+    kubelet_version: String,
+}
+
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 struct RawTaint {
@@ -68,7 +81,7 @@ pub(in crate::cluster) fn namespace(object: PartialObjectMeta<v1::Namespace>) ->
     (namespace.name.as_str().into(), Some(namespace))
 }
 
-pub(in crate::cluster) fn node(object: Object<NodeSpec, NotUsed>) -> Kept<Node> {
+pub(in crate::cluster) fn node(object: Object<NodeSpec, NodeStatus>) -> Kept<Node> {
     let taints = object.spec.taints.into_iter().map(|taint| Taint {
         key: taint.key,
         value: taint.value,
@@ -78,6 +91,9 @@ pub(in crate::cluster) fn node(object: Object<NodeSpec, NotUsed>) -> Kept<Node> 
         name: object.metadata.name.unwrap_or_default(),
         labels: object.metadata.labels.unwrap_or_default(),
         taints: taints.collect(),
+        kubelet: object
+            .status
+            .and_then(|status| status.node_info.kubelet_version.parse().ok()),
     };
     (node.name.as_str().into(), Some(node))
 }

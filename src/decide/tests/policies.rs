@@ -38,6 +38,19 @@ fn with_security_policy(spec: &Value, coverage: Coverage) -> Case {
     case
 }
 
+#[test]
+fn a_manifest_without_a_service_account_is_judged_with_the_one_that_the_server_fills_in() {
+    let mut case = with_security_policy(&json!({"allowedCapabilities": ["*"]}), Coverage::None);
+    let binding = case.objects.last_mut().unwrap();
+    binding["subjects"] = json!([{"kind": "ServiceAccount", "namespace": "shop", "name": "default"}]);
+    let manifest = case.decide();
+    assert!(!manifest.would_be_refused(), "{manifest:?}");
+    // What comes from the server says itself whose it is.
+    case.round = Round::Second;
+    let of_nobody = case.annotated("kubernetes.io/psp", "only").decide();
+    assert!(of_nobody.would_be_refused(), "{of_nobody:?}");
+}
+
 /// The proxy as it was added.
 fn proxy(decision: &Decision) -> Value {
     container(decision, "linkerd-proxy")
