@@ -6,7 +6,8 @@
     clippy::panic,
     clippy::indexing_slicing,
     clippy::disallowed_methods,
-    reason = "a failed expectation is how a test fails; the control plane is real processes and their files"
+    clippy::float_cmp,
+    reason = "a failed expectation is how a test fails; the control plane is real processes and their files; metrics count"
 )]
 
 #[expect(dead_code, unused_imports, reason = "the other test targets use the rest")]

@@ -57,7 +57,7 @@ pub(crate) fn lax(name: &str) -> Value {
     })
 }
 
-/// The right of every service account of `namespace` to use `policy`: a Role and a RoleBinding.
+/// The right of every service account of `namespace` to use `policy`: a `Role` and a `RoleBinding`.
 pub(crate) fn grant(namespace: &str, policy: &str) -> [Value; 2] {
     let (api, name) = ("rbac.authorization.k8s.io", format!("use-{policy}"));
     let metadata = json!({"name": name, "namespace": namespace});
