@@ -11,6 +11,7 @@ pub mod asked;
 pub mod coverage;
 pub mod eligibility;
 pub mod placement;
+pub mod rehearsal;
 pub mod users;
 
 mod caution;
@@ -18,6 +19,7 @@ mod choice;
 mod meshed;
 mod outcome;
 mod policies;
+mod probing;
 mod ranking;
 mod reason;
 mod refusal;
@@ -43,6 +45,7 @@ use crate::inject::{Made, Metadata, Owner, Prepared, opaque_ports};
 use crate::pod::workload::Kind;
 use crate::pod::{Pod, structure};
 use crate::policy::pod_security::{Configuration, Policy, Server};
+use crate::policy::probe::Word;
 use crate::policy::{Installed, Release, Requester, Verdict};
 use outcome::Draft;
 use serde_json::{Map, Value};
@@ -74,6 +77,8 @@ pub struct Facts<'a> {
     pub stale: bool,
     /// Every admission policy but Pod Security.
     pub policies: &'a Installed,
+    /// What a probe says of the pod's namespace.
+    pub probe: &'a Word,
     /// Where the pod is on its way.
     pub round: Round,
 }
