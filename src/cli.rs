@@ -21,6 +21,7 @@ mod names;
 mod objects;
 mod paint;
 mod policy;
+mod probe;
 mod uninject;
 mod webhook;
 mod workload;
@@ -52,6 +53,8 @@ enum Action {
     Webhook(Box<webhook::Arguments>),
     /// Install the CNI plugin on a node and keep it installed
     CniAgent(Box<cni_agent::Arguments>),
+    /// Find out by dry runs what no API tells of admission policies
+    Probe(Box<probe::Arguments>),
     /// Explain what will become of the pods of manifests, and why
     Explain(Box<explain::Arguments>),
     /// Print the policies that workloads need, or ask one about pods
@@ -73,6 +76,7 @@ impl Action {
             Self::Certs(arguments) => certs::run(&arguments)?,
             Self::Webhook(arguments) => webhook::run(*arguments)?,
             Self::CniAgent(arguments) => cni_agent::run(*arguments)?,
+            Self::Probe(arguments) => probe::run(*arguments)?,
             Self::Version => print(concat!("outrigger ", env!("CARGO_PKG_VERSION"), "\n"))?,
         }
         Ok(Verdict::Yes)

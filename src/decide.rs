@@ -12,6 +12,7 @@ pub mod coverage;
 pub mod eligibility;
 pub mod native_sidecars;
 pub mod placement;
+pub mod rehearsal;
 pub mod users;
 
 mod caution;
@@ -19,6 +20,7 @@ mod choice;
 mod meshed;
 mod outcome;
 mod policies;
+mod probing;
 mod ranking;
 mod reason;
 mod refusal;
@@ -44,6 +46,7 @@ use crate::inject::{Made, Metadata, Owner, Prepared, opaque_ports};
 use crate::pod::workload::Kind;
 use crate::pod::{Pod, structure};
 use crate::policy::pod_security::{Configuration, Policy, Server};
+use crate::policy::probe::Word;
 use crate::policy::{Installed, Requester, Verdict};
 use native_sidecars::{Lack, OldKubelets};
 use outcome::Draft;
@@ -78,6 +81,8 @@ pub struct Facts<'a> {
     pub stale: bool,
     /// Every admission policy but Pod Security.
     pub policies: &'a Installed,
+    /// What a probe says of the pod's namespace.
+    pub probe: &'a Word,
     /// Where the pod is on its way.
     pub round: Round,
 }

@@ -247,6 +247,10 @@ impl<'a> Choice<'a> {
         for error in &standing.judges.pod_security.policies().errors {
             draft.warn(Caution::InvalidNamespaceLabel, error.to_string());
         }
+        let probed = standing.judges.probed.as_ref();
+        if let Some(text) = probed.and_then(|probed| probed.contradiction.clone()) {
+            draft.warn(Caution::ProbeContradicts, text);
+        }
         standing
     }
 

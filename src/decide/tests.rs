@@ -5,6 +5,7 @@ use serde_json::json;
 
 mod pods;
 mod policies;
+mod probing;
 mod sidecars;
 mod speech;
 
@@ -20,6 +21,7 @@ struct Case {
     owner: Option<Owner>,
     foreign_plugin: bool,
     objects: Vec<Value>,
+    probe: Word,
     round: Round,
 }
 
@@ -39,6 +41,7 @@ fn case() -> Case {
         owner: None,
         foreign_plugin: false,
         objects: Vec::new(),
+        probe: Word::Absent,
         round: Round::First,
     }
 }
@@ -66,7 +69,8 @@ impl Case {
 
     fn decide(&self) -> Decision {
         let installation = Installation::parse(&[self.values], Some("anchors"), "linkerd").unwrap();
-        let installation = Prepared::from(installation);
+        let setup = Setup::of(installation).unwrap();
+        let installation = setup.installation;
         let inputs = Inputs {
             pod: &self.pod,
             namespace: Namespace {
@@ -79,12 +83,13 @@ impl Case {
             installation: &installation,
             facts: Facts {
                 server: Server::from(Release(self.release)),
-                pod_security: &Configuration::default(),
+                pod_security: &setup.pod_security,
                 coverage: &self.coverage,
                 old_kubelets: self.old_kubelets.as_ref(),
                 foreign_plugin: self.foreign_plugin,
                 stale: false,
                 policies: &Installed::compile(&self.objects, Release(self.release)),
+                probe: &self.probe,
                 round: self.round,
             },
         };

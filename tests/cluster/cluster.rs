@@ -153,6 +153,11 @@ impl Cluster {
         self.account.get_or_init(async || account::create(self).await).await
     }
 
+    /// The kubeconfig file of another service account of the control plane's namespace, which is there already.
+    pub(crate) async fn account_kubeconfig(&self, name: &str) -> PathBuf {
+        account::kubeconfig(self, name).await
+    }
+
     fn write_kubeconfig(&self, name: &str, token: &str) -> PathBuf {
         self.api_server.write_kubeconfig(self.scratch.path(), name, token)
     }

@@ -5,6 +5,7 @@ use outrigger::decide::{Coverage, Decision, Facts, Inputs, Namespace, Outcome, R
 use outrigger::inject::Owner;
 use outrigger::pod::workload::Kind;
 use outrigger::policy::pod_security::Configuration;
+use outrigger::policy::probe::Word;
 use outrigger::policy::{Installed, Release, Requester};
 use serde_json::{Value, json};
 use std::fs;
@@ -100,6 +101,7 @@ fn answer(case: &Value) -> Decision {
             foreign_plugin: false,
             stale: false,
             policies: &Installed::compile([], Release::NEWEST),
+            probe: &Word::Absent,
             round: Round::Second,
         },
     };

@@ -14,6 +14,7 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 mod cni;
 mod live;
@@ -130,6 +131,7 @@ impl Known {
         let declared = self.declared.clone().map(Arc::new);
         let coverage = declared.or_else(|| self.setup.coverage(known.coverage));
         let coverage = coverage.as_deref().unwrap_or(&Coverage::None);
+        let probe = self.cluster.probe(namespace.name, namespace.labels, SystemTime::now());
         let user = self.user.as_deref().or(workload.creator);
         let inputs = Inputs {
             pod: &template,
@@ -145,6 +147,7 @@ impl Known {
                 foreign_plugin: known.foreign_plugin,
                 stale: false,
                 policies: &known.policies,
+                probe: &probe,
                 round: Round::First,
             },
         };

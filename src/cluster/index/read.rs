@@ -9,6 +9,7 @@ use crate::cluster::facts::Namespace;
 use crate::decide::coverage::Plugin;
 use crate::decide::placement::{Node, Taint};
 use crate::policy::installed::Source;
+use crate::policy::probe::{CONFIG_MAP, Report};
 use k8s_openapi::api::core::v1;
 use kube::api::{NotUsed, Object, ObjectMeta, PartialObjectMeta};
 use serde::Deserialize;
@@ -112,6 +113,15 @@ pub(in crate::cluster) fn plugin(object: Object<Value, NotUsed>) -> Kept<Plugin>
     (key, plugin)
 }
 
+/// What a probe found out; its ConfigMap is told by its name.
+pub(in crate::cluster) fn findings(object: v1::ConfigMap) -> Kept<Report> {
+    let name = object.metadata.name.unwrap_or_default();
+    let data = object.data.unwrap_or_default();
+    let report =
+        (name == CONFIG_MAP).then(|| Report::read(data.iter().map(|(key, text)| (key.as_str(), text.as_str()))));
+    (name.into(), report)
+}
+
 fn strings(map: BTreeMap<String, String>) -> Map<String, Value> {
     map.into_iter()
         .map(|(key, value)| (key, Value::String(value)))
@@ -134,6 +144,7 @@ pub(super) struct Objects {
     pub(super) namespaces: Vec<(Arc<str>, Namespace)>,
     pub(super) nodes: Vec<(Arc<str>, Node)>,
     pub(super) plugins: Vec<(Arc<str>, Plugin)>,
+    pub(super) findings: Vec<(Arc<str>, Report)>,
     pub(super) sources: Sources,
 }
 
@@ -152,6 +163,11 @@ impl Objects {
             ("v1", "Node") => {
                 let (key, found) = node(decode("Node", object)?);
                 self.nodes.extend(found.map(|found| (key, found)));
+            }
+            // Others hold whatever they hold.
+            ("v1", "ConfigMap") if object.pointer("/metadata/name").is_some_and(|name| name == CONFIG_MAP) => {
+                let (key, found) = findings(decode_bare("ConfigMap", object)?);
+                self.findings.extend(found.map(|found| (key, found)));
             }
             ("apps/v1", "DaemonSet") => {
                 let (key, found) = plugin(decode("DaemonSet", object)?);
@@ -173,7 +189,12 @@ fn decode<K: DeserializeOwned>(kind: &'static str, object: &Value) -> Result<K, 
     if let (Some(whole), Some(object)) = (whole.as_object_mut(), object.as_object()) {
         whole.extend(object.iter().map(|(key, value)| (key.clone(), value.clone())));
     }
-    serde_path_to_error::deserialize(whole).map_err(|source| ObjectsError {
+    decode_bare(kind, &whole)
+}
+
+/// The same of an object that lacks nothing.
+fn decode_bare<K: DeserializeOwned>(kind: &'static str, object: &Value) -> Result<K, ObjectsError> {
+    serde_path_to_error::deserialize(object).map_err(|source| ObjectsError {
         kind,
         name: object
             .pointer("/metadata/name")

@@ -51,6 +51,12 @@ impl Choice<'_> {
                     "no SecurityContextConstraints that the pod's account or creator may use in namespace {} take it",
                     self.inputs.namespace.name
                 ),
+                // Pod Security's own line says it.
+                kind::PROBE if opinion.policy.starts_with(kind::POD_SECURITY) => continue,
+                kind::PROBE => format!(
+                    "{} refuses it in namespace {}, as a dry run shows",
+                    opinion.policy, self.inputs.namespace.name
+                ),
                 by => format!("{by} {} of namespace {}", opinion.policy, self.inputs.namespace.name),
             };
             let obstacle = Obstacle {

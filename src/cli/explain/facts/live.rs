@@ -9,9 +9,10 @@ use crate::cluster::server_of;
 use crate::decide::Coverage;
 use crate::policy::installed::Source;
 use crate::policy::pod_security::Server;
+use crate::policy::probe::CONFIG_MAP;
 use anyhow::{Context, Result};
 use k8s_openapi::api::apps::v1::DaemonSet;
-use k8s_openapi::api::core::v1::{Namespace, Node};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node};
 use kube::api::ListParams;
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::Serialize;
@@ -68,10 +69,15 @@ pub(super) fn ask(arguments: &Arguments, wanted: &Wanted<'_>) -> Result<Found> {
             Err(error) => found.coverage = Some(Coverage::Unknown { why: describe(&error) }),
         }
         policies::ask(&client, &namespaces, &mut found).await;
+        let control_plane = &arguments.assumptions.control_plane.linkerd_namespace;
+        match findings(&client, control_plane).await {
+            Ok(findings) => found.objects.extend(findings),
+            Err(error) => found
+                .assumptions
+                .push(format!("what a probe has found out is not known: {}", describe(&error))),
+        }
         if arguments.assumptions.values.is_empty() {
-            let values = connection
-                .find_values(&client, &arguments.assumptions.control_plane.linkerd_namespace)
-                .await;
+            let values = connection.find_values(&client, control_plane).await;
             match values {
                 Ok(values) => found.values = Some(values),
                 Err(error) => found.assumptions.push(describe(&error)),
@@ -86,6 +92,13 @@ async fn nodes(client: &Client) -> Result<Vec<Value>> {
     let mut objects = list::<Node>(client).await?;
     objects.extend(list::<DaemonSet>(client).await?);
     Ok(objects)
+}
+
+/// What a probe reports, where there is one.
+async fn findings(client: &Client, namespace: &str) -> Result<Option<Value>> {
+    let api = Api::<ConfigMap>::namespaced(client.clone(), namespace);
+    let found = api.get_opt(CONFIG_MAP).await?;
+    found.map(value).transpose()
 }
 
 /// Every object of one kind, as JSON.
