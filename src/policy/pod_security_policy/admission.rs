@@ -128,7 +128,14 @@ impl Admission<'_> {
         let given = Contexts::read(pod);
         let (mut taken, mut objections) = (None, Vec::new());
         for policy in self.policies()? {
+            // Whatever it says, one that changes the pod comes after the one that does so already.
+            if taken.is_some() && policy.changes_pod(&given) {
+                continue;
+            }
             let defaulted = policy.defaulted(&given);
+            if taken.is_some() && defaulted != given {
+                continue;
+            }
             let errors = policy.check(pod, &defaulted, self.release);
             if !errors.is_empty() {
                 objections.extend(policy.objections(errors));

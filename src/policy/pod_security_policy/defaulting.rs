@@ -16,6 +16,13 @@ impl Policy {
         contexts
     }
 
+    /// Whether the policy sets something of the pod itself: told sooner than what it sets in containers.
+    pub(super) fn changes_pod(&self, given: &Contexts<'_>) -> bool {
+        let mut pod = given.pod.clone();
+        self.default_pod(&mut pod);
+        pod != given.pod
+    }
+
     fn default_pod<'a>(&'a self, pod: &mut PodContext<'a>) {
         if pod.supplemental_groups.is_none() {
             pod.supplemental_groups = self.supplemental_groups.default().map(|group| vec![group]);
