@@ -1,16 +1,17 @@
 //! Asking every policy about every candidate, and taking the best that is admitted.
 
 mod refuse;
+mod standing;
 
 use super::outcome::Draft;
-use super::policies::{Judges, Opinion, Opinions, kind};
+use super::policies::{Judges, Opinion, Opinions};
 use super::ranking::{self, Candidate};
 use super::variants::{self, Variants};
 use super::{Caution, Coverage, Decision, DenyReason, InjectReason, Inputs, Round, Trace};
-use crate::config::{Config, Figures, Users, Variant};
+use crate::config::{Config, Users, Variant};
 use crate::inject::{self, Made, Metadata, Redirection, Shape, ShapeError};
 use crate::pod::{Pod, container_name};
-use serde_json::Value;
+use standing::{Standing, note};
 use std::cell::OnceCell;
 use std::sync::Arc;
 
@@ -24,50 +25,6 @@ pub(super) struct Choice<'a> {
     pub(super) asked: Option<Redirection>,
 }
 
-/// Every policy as it stands for the pod.
-struct Standing<'a> {
-    judges: Judges<'a>,
-    pod: &'a Pod<'a>,
-    /// The pod that policies judge, where the first round is to come and changes it.
-    changed: Option<Value>,
-    before: OnceCell<Opinions>,
-    variants: OnceCell<Variants>,
-    /// What is asked of policies first.
-    plain: Variant,
-}
-
-impl Standing<'_> {
-    /// Asks `question` about the pod as it came.
-    fn ask<T>(&self, question: impl FnOnce(&Judges<'_>, &Pod<'_>) -> T) -> T {
-        match &self.changed {
-            Some(changed) => question(&self.judges, &Pod::new(changed)),
-            None => question(&self.judges, self.pod),
-        }
-    }
-
-    /// What policies say to the pod as it came. Mostly a candidate is admitted, and nobody asks.
-    fn before(&self) -> &Opinions {
-        self.before
-            .get_or_init(|| self.ask(|judges, pod| judges.review(pod, None)))
-    }
-
-    /// The figures that quotas demand of the injected containers.
-    fn figures(&self) -> Figures {
-        match &self.changed {
-            Some(changed) => self.judges.demanded(&Pod::new(changed)),
-            None => self.judges.demanded(self.pod),
-        }
-    }
-
-    /// What `opinions` on a candidate say against it and not against the pod as it came.
-    fn against<'o>(&'o self, opinions: &'o Opinions) -> Vec<&'o Opinion> {
-        match opinions.admit() {
-            true => Vec::new(),
-            false => opinions.against(self.before()).collect(),
-        }
-    }
-}
-
 /// A candidate with the verdicts on it.
 struct Judged<'a> {
     candidate: Candidate,
@@ -77,23 +34,6 @@ struct Judged<'a> {
     variant: Variant,
     /// Whether quotas' demands gave the containers figures.
     filled: bool,
-}
-
-/// What the policies say to the pod as it came.
-fn note(before: &Opinions, trace: &mut Trace) {
-    for opinion in before.iter() {
-        let (by, policy) = (opinion.by, &opinion.policy);
-        match opinion.exempt {
-            Some(exempt) => trace.note(format_args!(
-                "{by} enforces {policy}, from which the {exempt} is exempt"
-            )),
-            None if by == kind::POD_SECURITY => trace.note(format_args!("{by} enforces {policy}")),
-            None => trace.note(format_args!("{by}: {policy}")),
-        }
-        if opinion.denies() {
-            trace.note(format_args!("{by} refuses the pod as it came: {}", opinion.say()));
-        }
-    }
 }
 
 /// What came of the candidates that were not taken at once.
@@ -110,9 +50,7 @@ struct Attempts<'a> {
 impl<'a> Attempts<'a> {
     /// Keeps a candidate that is not admitted, for want of a better one.
     fn put_by(&mut self, judged: Judged<'a>, standing: &Standing<'_>) {
-        let denied = standing.against(&judged.opinions).into_iter().any(Opinion::denies);
-        // What refuses the pod as it came is for the API server to say.
-        if !denied || !standing.before().admit() {
+        if !standing.denies(&judged.opinions) || standing.is_refused_anyway() {
             self.second_best.get_or_insert(judged);
         }
     }
@@ -120,7 +58,7 @@ impl<'a> Attempts<'a> {
     /// The candidate that is taken now that none is admitted.
     fn second_best(&mut self, standing: &Standing<'_>, draft: &mut Draft) -> Option<Judged<'a>> {
         let mut judged = self.second_best.take()?;
-        if !standing.before().admit() {
+        if standing.is_refused_anyway() {
             judged.candidate.reason = InjectReason::RefusedAnyway;
             for obstacle in self.obstacles.drain(..) {
                 draft.warn(Caution::NoRedirectionEither, obstacle);
@@ -287,13 +225,18 @@ impl<'a> Choice<'a> {
         if fits(&plain) {
             return Ok(plain);
         }
-        for variant in self.variants(standing).to_try(&plain.opinions, standing.plain) {
+        let mut best = plain;
+        for variant in self.variants(standing).to_try(&best.opinions, standing.plain) {
             let judged = self.judge_shape(candidate, &varied(variant), standing)?;
             if fits(&judged) {
                 return Ok(judged);
             }
+            // What is not known is no reason to keep to what is denied.
+            if standing.denies(&best.opinions) && !standing.denies(&judged.opinions) {
+                best = judged;
+            }
         }
-        Ok(plain)
+        Ok(best)
     }
 
     fn judge_shape(
@@ -309,10 +252,10 @@ impl<'a> Choice<'a> {
         let mut shape = self.shape(made, candidate.redirection, debug)?;
         let mut opinions = review(&shape);
         let mut without_debug = false;
-        if debug && standing.against(&opinions).into_iter().any(Opinion::denies) {
+        if debug && standing.denies(&opinions) {
             let bare = self.shape(made, candidate.redirection, false)?;
             let bare_opinions = review(&bare);
-            if standing.against(&bare_opinions).is_empty() {
+            if !standing.denies(&bare_opinions) {
                 (shape, opinions, without_debug) = (bare, bare_opinions, true);
             }
         }

@@ -1,6 +1,8 @@
 //! Policies beside Pod Security.
 
 use super::*;
+use crate::policy::probe::{Answer, Cause, Finding};
+use std::time::Duration;
 
 fn metadata(name: &str) -> Value {
     json!({"name": name, "namespace": "shop"})
@@ -163,6 +165,37 @@ fn on_openshift_the_proxy_gets_a_user_of_the_range_that_nobody_has() {
         "{}",
         decision.message()
     );
+}
+
+#[test]
+fn what_is_unknown_keeps_nobody_from_a_remedy() {
+    let mut case = on_openshift(&json!({"type": "MustRunAsRange"}), Coverage::Declared);
+    let silent = || Answer::unknown(Cause::Timeout, "no answer");
+    case.probe = Word::Found {
+        finding: Arc::new(Finding {
+            at: 0,
+            labels: String::new(),
+            plain: Answer::Admitted,
+            init_container: Answer::Admitted,
+            cni: silent(),
+        }),
+        age: Duration::ZERO,
+    };
+    let decision = case.decide();
+    assert_eq!(decision.redirection(), Redirection::Cni, "{decision:?}");
+    assert!(proxy(&decision)["securityContext"]["runAsUser"].as_i64() > Some(1_000_000_000));
+}
+
+#[test]
+fn a_pod_that_is_not_known_to_be_refused_is_not_refused_anyway() {
+    let mut case = on_openshift(&json!({"type": "MustRunAsRange"}), Coverage::None).enforcing("baseline");
+    // A namespace to which OpenShift has not yet given its range.
+    case.annotations
+        .as_object_mut()
+        .unwrap()
+        .retain(|key, _| key == "linkerd.io/inject");
+    let decision = case.decide();
+    assert_eq!(decision.code(), "no_redirection_admitted", "{decision:?}");
 }
 
 #[test]
