@@ -1,11 +1,22 @@
 //! Further environment variables of the proxy, from the values document and two layers of annotations.
 
 use serde_json::Value;
+use std::collections::HashMap;
+
+/// Bytes of the longest text that is read: more than that the API server takes in no annotation
+/// (`TotalAnnotationSizeLimitB` of Kubernetes), but webhooks come before it looks.
+const LONGEST: usize = 256 << 10;
+
+/// Objects of the largest text that is read: each takes hundreds of bytes, and a variable is three at most.
+const OBJECTS: usize = 4096;
 
 /// Reads a JSON list of `EnvVar` objects; where it is none, says what is wrong and where, but never what stands there:
 /// it may be a secret.
 pub(super) fn parse(text: &str) -> Result<Vec<Value>, String> {
     let fault = |why: String| format!("the value is not a JSON list of environment variables ({why})");
+    if text.len() > LONGEST || text.bytes().filter(|byte| *byte == b'{').count() > OBJECTS {
+        return Err(fault(format!("more than {LONGEST} bytes or {OBJECTS} objects")));
+    }
     let list: Vec<Value> = serde_json::from_str(text)
         .map_err(|error| fault(format!("line {}, column {}", error.line(), error.column())))?;
     let misfit = (1..)
@@ -47,8 +58,14 @@ fn fits_source((key, value): (&String, &Value)) -> bool {
 
 /// Lays `layer` over `variables`: a variable replaces one of its name in place, or is appended.
 pub(super) fn merge(variables: &mut Vec<Value>, layer: Vec<Value>) {
+    let name = |variable: &Value| variable.get("name").cloned();
+    let mut places = HashMap::new();
+    for (place, variable) in variables.iter().enumerate() {
+        places.entry(name(variable)).or_insert(place);
+    }
     for variable in layer {
-        match variables.iter_mut().find(|own| own.get("name") == variable.get("name")) {
+        let place = *places.entry(name(&variable)).or_insert(variables.len());
+        match variables.get_mut(place) {
             Some(own) => *own = variable,
             None => variables.push(variable),
         }
@@ -83,8 +100,26 @@ mod tests {
             let error = parse(text).unwrap_err();
             assert!(error.contains(why) && !error.contains("s3cret"), "{text}: {error}");
         }
+        for text in [" ".repeat(LONGEST + 1), format!("[{}{{}}]", "{},".repeat(OBJECTS))] {
+            assert!(
+                parse(&text)
+                    .unwrap_err()
+                    .contains("more than 262144 bytes or 4096 objects")
+            );
+        }
         let whole = r#"[{"name": "A", "value": null}, {"name": "B", "valueFrom": {"configMapKeyRef":
             {"name": "c", "key": "k", "optional": true}, "resourceFieldRef": {"resource": "limits.cpu", "divisor": 1}}}]"#;
         assert_eq!(parse(whole).unwrap().len(), 2);
+    }
+
+    #[test]
+    fn a_layer_replaces_in_place_and_appends() {
+        let list = |text: &str| parse(text).unwrap();
+        let mut variables = list(r#"[{"name": "A"}, {"name": "B"}, {"name": "A", "value": "2"}, {}]"#);
+        let layer = r#"[{"name": "C"}, {"name": "A", "value": "3"}, {"name": "C", "value": "4"}, {"value": "5"}]"#;
+        merge(&mut variables, list(layer));
+        let expected = r#"[{"name": "A", "value": "3"}, {"name": "B"}, {"name": "A", "value": "2"}, {"value": "5"},
+            {"name": "C", "value": "4"}]"#;
+        assert_eq!(variables, list(expected));
     }
 }

@@ -93,6 +93,25 @@ pub fn source<'a>(pod: &Pod<'a>) -> [Option<&'a Value>; 4] {
     ]
 }
 
+/// Whether a pod's [`source`] has more than `most` values.
+pub fn is_longer_than(pod: &Pod<'_>, most: usize) -> bool {
+    let mut left = most;
+    !source(pod).into_iter().flatten().all(|value| take(value, &mut left))
+}
+
+/// Takes the values in `value` from what is `left`; false where there are more.
+fn take(value: &Value, left: &mut usize) -> bool {
+    let Some(rest) = left.checked_sub(1) else {
+        return false;
+    };
+    *left = rest;
+    match value {
+        Value::Array(items) => items.iter().all(|item| take(item, left)),
+        Value::Object(fields) => fields.values().all(|field| take(field, left)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
+    }
+}
+
 impl Placement {
     /// Reads a pod's placement; equal [`source`]s make equal placements.
     pub fn of(pod: &Pod<'_>) -> Self {
@@ -211,6 +230,18 @@ mod tests {
 
     fn admits(spec: &Value, node: &Node) -> bool {
         Placement::of(&Pod::new(&json!({"spec": spec}))).admits(node)
+    }
+
+    #[test]
+    fn every_value_makes_a_placement_longer() {
+        let pod = json!({"spec": {
+            "nodeName": "n1",
+            "nodeSelector": {"zone": "a"},
+            "tolerations": [{"key": "a"}, {"operator": "Exists"}],
+            "containers": [{"name": "a"}],
+        }});
+        let pod = Pod::new(&pod);
+        assert!(!is_longer_than(&pod, 8) && is_longer_than(&pod, 7));
     }
 
     #[test]

@@ -13,6 +13,10 @@ use std::sync::Arc;
 /// Placements that are remembered. Pods of one workload share theirs, and most workloads have the empty one.
 const REMEMBERED: usize = 1024;
 
+/// Values of the longest placement that is judged: far more than anybody writes, and for thousands of nodes a matter of
+/// milliseconds, in which nobody else is answered.
+const LONGEST: usize = 500;
+
 /// What is remembered of a placement, which is as long as its author likes: a hash. Its secret is this process's own, so
 /// that nobody can make two placements collide, and among so few none does by chance.
 type Key = u64;
@@ -41,6 +45,13 @@ impl Placements {
         if generations != self.generations || self.judged.len() >= REMEMBERED {
             self.judged.clear();
             self.generations = generations;
+        }
+        if placement::is_longer_than(pod, LONGEST) {
+            let why = format!("the pod's affinity, selector and tolerations have more than {LONGEST} values");
+            return Placed {
+                coverage: Arc::new(Coverage::Unknown { why }),
+                old_kubelets: None,
+            };
         }
         if let Some(name) = only_node(pod) {
             // Each pod of a DaemonSet has a placement of its own: not worth remembering, and only one node to look at.

@@ -68,11 +68,17 @@ impl<'f> Figures<'f> {
 
     /// Raises to what `others` have where that is more.
     pub(super) fn raise(&mut self, others: &Self) {
-        for (name, value) in &others.0 {
-            let most = self.0.entry(name.clone()).or_insert(*value);
+        self.raise_each(others, |_, value| value);
+    }
+
+    /// Raises what `others` name to `value`, of its name and what they have, where that is more.
+    pub(super) fn raise_each(&mut self, others: &Self, value: impl Fn(&str, Quantity) -> Quantity) {
+        for (name, own) in &others.0 {
+            let value = value(name, *own);
+            let most = self.0.entry(name.clone()).or_insert(value);
             // Of two that are equal the first stays, in its notation.
-            if *value > *most {
-                *most = *value;
+            if value > *most {
+                *most = value;
             }
         }
     }

@@ -110,11 +110,12 @@ impl<'p> Subject<'p> {
             if container.sidecar {
                 running.add(figures);
                 sidecars.add(figures);
-                starting.raise(&sidecars);
+                starting.raise_each(figures, |name, own| sidecars.get(name).unwrap_or(own));
             } else {
-                let mut beside = figures.clone();
-                beside.add(&sidecars);
-                starting.raise(&beside);
+                // What it does not name, those sidecars have raised already: a pod of thousands of containers and names
+                // must not cost their product.
+                let beside = |name: &str, own: Quantity| sidecars.get(name).map_or(own, |sidecar| own.plus(sidecar));
+                starting.raise_each(figures, beside);
             }
         }
         running.raise(&starting);
