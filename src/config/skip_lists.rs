@@ -4,7 +4,7 @@
 use super::problem::{Consequence, misfits};
 use super::values::Values;
 use super::{Config, Installation};
-use crate::redirect::{PortRange, Subnet};
+use crate::redirect::{PortList, PortRange, Subnet};
 
 /// A list, with the entries that are none.
 struct Sifted {
@@ -17,6 +17,18 @@ struct Sifted {
 type Field = fn(&mut Values) -> &mut String;
 
 impl Config {
+    /// Whether what containers send passes the proxy by, to whatever port.
+    pub fn skips_all_outbound(&self) -> bool {
+        let ports = PortList::parse(&self.values.proxy_init.ignore_outbound_ports);
+        ports.is_ok_and(|ports| {
+            let merged = ports.list.merged();
+            // There is no port 0.
+            merged
+                .first()
+                .is_some_and(|all| all.first() <= 1 && all.last() == u16::MAX)
+        })
+    }
+
     /// Drops what is no port from the lists of ports, and what is no subnet from the list of subnets.
     pub(super) fn sift_skip_lists(&mut self, installation: &Installation) {
         let init = &self.values.proxy_init;

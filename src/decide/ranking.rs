@@ -79,9 +79,10 @@ pub(super) fn rank(asked: Option<Redirection>, coverage: &Coverage, starved: &[&
 }
 
 /// The application's init containers that would have no network with the CNI plugin: they run before a classic sidecar
-/// does, and after the rules are there. Those that run as the proxy's user are exempt from the rules.
+/// does, and after the rules are there. Those that run as the proxy's user are exempt from the rules, and all are where
+/// every port is skipped.
 pub(super) fn starved<'a>(pod: &Pod<'a>, config: &Config, user: i64) -> Vec<&'a str> {
-    if config.values.proxy.native_sidecar {
+    if config.values.proxy.native_sidecar || config.skips_all_outbound() {
         return Vec::new();
     }
     let starved = pod

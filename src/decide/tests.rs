@@ -269,8 +269,15 @@ fn init_containers_without_network_come_second() {
         ..case()
     };
     let init = json!([{"name": "migrate", "image": "m:1", "securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}}}]);
-    let classic = classic.covered(Coverage::Declared).spec("initContainers", init);
+    let mut classic = classic.covered(Coverage::Declared).spec("initContainers", init);
     assert_eq!(classic.decide().redirection(), Redirection::InitContainer);
+    for (ports, redirection) in [
+        ("1-1023,1024-65535", Redirection::Cni),
+        ("1-65534", Redirection::InitContainer),
+    ] {
+        classic = classic.annotated("config.linkerd.io/skip-outbound-ports", ports);
+        assert_eq!(classic.decide().redirection(), redirection, "{ports}");
+    }
     let decision = classic.enforcing("restricted").decide();
     assert_eq!(decision.redirection(), Redirection::Cni);
     assert!(
