@@ -1,7 +1,7 @@
 //! `outrigger check`: what the next pod of every meshed workload would meet, and whether what it needs is there.
 //!
 //! Facts are gathered once (`gather`), judged by pure functions (`rules`), and printed (`text`). Nothing is created: the
-//! API server is asked for lists, for reviews of access, and for one dry run.
+//! API server is asked for lists, for reviews of access, and for dry runs.
 
 use super::installation::{self, Connection, ControlPlane};
 use super::{Verdict, print};
@@ -9,6 +9,7 @@ use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
+mod attempts;
 mod code;
 mod examination;
 mod finding;

@@ -49,9 +49,14 @@ pub(crate) struct Installation {
 impl Installation {
     /// Everything in place.
     pub(crate) async fn new(service_range: &str) -> Self {
+        Self::in_cluster(service_range, None).await
+    }
+
+    /// The same where the API server has this `AdmissionConfiguration`.
+    pub(crate) async fn in_cluster(service_range: &str, admission: Option<Value>) -> Self {
         let cluster = Cluster::start(Options {
             flags: vec![format!("--service-cluster-ip-range={service_range}")],
-            ..Options::default()
+            admission,
         });
         let cluster = cluster.await.unwrap();
         let client = cluster.client().await;

@@ -21,9 +21,11 @@ mod answer;
 mod before;
 mod broken;
 mod certificates;
+mod crowd;
 mod healthy;
 mod installation;
 mod rights;
+mod unseen;
 mod workloads;
 
 use serde_json::{Value, json};

@@ -167,6 +167,8 @@ codes! {
         "see the reason in docs/decision.md"
     DryRunDenied "dry_run_denied" Webhook
         "see the reason: outrigger explain tells the ways out"
+    DryRunInjectionRefused "dry_run_injection_refused" Webhook
+        "tell Outrigger what it cannot see: the cluster's default in outrigger.podSecurity of the values (docs/decision.md)"
     DryRunRefused "dry_run_refused" Webhook
         "what refused the plain, restricted-clean pod refuses others too"
     DryRunNotInjected "dry_run_not_injected" Webhook

@@ -1,9 +1,10 @@
 //! From what was gathered to the answer.
 
+use super::attempts::Attempts;
 use super::code::Code;
 use super::finding::Finding;
 use super::gather::access::{self, Who};
-use super::gather::{self, Gathered, Values, Wanted, dry_run, handshake};
+use super::gather::{self, Gathered, Values, Wanted, handshake};
 use super::rules::admission::Webhook;
 use super::rules::certificates::Certificates;
 use super::rules::installation::Injector;
@@ -231,7 +232,17 @@ impl Subject<'_> {
             findings.extend(webhook::judge(&registration));
             findings.extend(deadlock::judge(&self.webhooks, self.namespaces(), &self.essential()));
         }
-        findings.push(self.dry_run().await?);
+        let attempts = Attempts {
+            client: &self.client,
+            known: &self.known,
+            webhooks: &self.webhooks,
+        };
+        let here = |namespace: &&Value| {
+            let wanted = self.arguments.namespace.as_deref();
+            wanted.is_none_or(|wanted| namespace.pointer("/metadata/name").is_some_and(|it| it == wanted))
+        };
+        let namespaces = self.namespaces().iter().filter(here).collect();
+        findings.extend(Box::pin(attempts.make(namespaces)).await);
         Ok(findings)
     }
 
@@ -290,47 +301,6 @@ impl Subject<'_> {
         }
     }
 
-    /// Whether the injector is not asked about pods of the namespace.
-    fn is_left_out(&self, namespace: &Value) -> bool {
-        let labels = namespace.pointer("/metadata/labels").unwrap_or(&Value::Null);
-        let injector = self.webhooks.iter().find(|webhook| webhook.is_injector());
-        injector.is_none_or(|injector| !injector.namespace_selector().matches(labels))
-    }
-
-    /// The API server's answer to a plain pod where one would be injected.
-    async fn dry_run(&self) -> Result<Finding> {
-        let expected = |namespace: &Value| {
-            let name = namespace.pointer("/metadata/name")?.as_str()?;
-            let entry = self.known.explain(&dry_run::pod(name))?;
-            let redirection = entry.decision.redirection().word();
-            (entry.decision.word() == "inject").then(|| (name.to_owned(), redirection))
-        };
-        let here = |namespace: &&Value| {
-            let wanted = self.arguments.namespace.as_deref();
-            wanted.is_none_or(|wanted| namespace.pointer("/metadata/name").is_some_and(|it| it == wanted))
-        };
-        let meshed = self.namespaces().iter().filter(here).filter(|it| webhook::asks(it));
-        // One that the webhook is asked about says more than one that has a line of its own already.
-        let mut meshed: Vec<_> = meshed.collect();
-        meshed.sort_by_key(|namespace| self.is_left_out(namespace));
-        let Some((namespace, redirection)) = meshed.into_iter().find_map(expected) else {
-            let message = "no namespace in which a plain pod would be injected: nothing to try";
-            return Ok(Finding::unknown(Code::DryRunNotTried, message));
-        };
-        let injectors: Vec<_> = self
-            .webhooks
-            .iter()
-            .filter(|webhook| webhook.is_injector())
-            .map(Webhook::name)
-            .collect();
-        let answer = Box::pin(dry_run::ask(&self.client, &namespace)).await?;
-        let expected = super::rules::dry_run::Expected {
-            webhooks: &injectors,
-            redirection: Some(redirection),
-        };
-        Ok(super::rules::dry_run::judge(&answer, &expected))
-    }
-
     fn of_workloads(&self, judged: &[Judged]) -> Vec<Finding> {
         let mut findings = workloads::judge(judged, &self.webhooks, self.namespaces());
         findings.extend(users::judge(judged));
@@ -344,15 +314,13 @@ impl Subject<'_> {
         findings
     }
 
-    fn proxies(&self, pods: &[Value]) -> Vec<Finding> {
-        let (mut running, mut today) = (Vec::new(), Vec::new());
-        for (pod, read) in pods.iter().filter_map(|pod| Some((pod, Running::read(pod)?))) {
-            if !read.is_meshed() {
-                let judged = self.judge(pod);
-                today.extend(judged.map(|judged| (running.len(), Today::of(&judged))));
-            }
-            running.push(read);
-        }
+    fn proxies(&self, pods: &[(Running, Option<Value>)]) -> Vec<Finding> {
+        let running: Vec<_> = pods.iter().map(|(running, _)| running).collect();
+        let today = pods.iter().enumerate().filter_map(|(index, (_, whole))| {
+            let judged = self.judge(whole.as_ref()?)?;
+            Some((index, Today::of(&judged)))
+        });
+        let today: Vec<_> = today.collect();
         let injector = self.webhooks.iter().find(|webhook| webhook.is_injector());
         let history = |namespace: &str| History {
             registered: injector.and_then(Webhook::created),

@@ -1,12 +1,13 @@
 //! What a cluster says of everything that is checked. Nothing is created: what is asked besides lists are reviews of access
-//! and one dry run.
+//! and dry runs.
 
 pub(super) mod access;
 mod control_plane;
 pub(super) mod dry_run;
 pub(super) mod handshake;
 
-use super::rules::proxies::asks_since;
+use super::rules::proxies::{Running, asks_since};
+use super::rules::webhook::asks;
 use crate::cli::live::policies::{Policies, Scope};
 use crate::cli::live::{self, Resource, resource, tidied};
 use crate::cluster::{Owner, server_of};
@@ -56,7 +57,8 @@ pub(super) struct Gathered {
     pub(super) webhooks: Option<Vec<Value>>,
     pub(super) network_policies: Option<Vec<Value>>,
     pub(super) policies: Policies,
-    pub(super) pods: Option<Vec<Value>>,
+    /// Running pods, in short; whole are those without a proxy where one may be wanted.
+    pub(super) pods: Option<Vec<(Running, Option<Value>)>>,
     pub(super) values: Values,
     /// The trust anchors of their own ConfigMap.
     pub(super) anchors: Option<String>,
@@ -80,7 +82,7 @@ pub(super) enum Values {
 }
 
 /// What lacks when a list does.
-const TELLS: [(&Resource, &str); 9] = [
+const TELLS: [(&Resource, &str); 8] = [
     (&resource::REPLICATION_CONTROLLERS, "their pods"),
     (&resource::DEPLOYMENTS, "their pods, and the injector's Deployment"),
     (&resource::REPLICA_SETS, "pods of those that no Deployment owns"),
@@ -89,7 +91,6 @@ const TELLS: [(&Resource, &str); 9] = [
     (&resource::JOBS, "their pods"),
     (&resource::CRON_JOBS, "their pods"),
     (&resource::NETWORK_POLICIES, "what reaches the proxy's port"),
-    (&resource::PODS, "running pods"),
 ];
 
 struct Gatherer<'a> {
@@ -136,7 +137,7 @@ pub(super) async fn gather(client: &Client, wanted: Wanted<'_>) -> Result<Gather
     }
     let network_policies = gatherer.of(&resource::NETWORK_POLICIES, wanted.namespace).await?;
     let pods = match wanted.pods {
-        true => gatherer.of(&resource::PODS, wanted.namespace).await?,
+        true => gatherer.pods(wanted.namespace, namespaces.as_deref()).await?,
         false => None,
     };
     let policies = gatherer.policies(server, wanted.namespace).await;
@@ -167,13 +168,13 @@ pub(super) async fn gather(client: &Client, wanted: Wanted<'_>) -> Result<Gather
 
 impl Gatherer<'_> {
     /// A list; nothing, and a note, where the server refuses it.
-    async fn list(
+    async fn list<T>(
         &mut self,
         resource: &Resource,
         namespace: Option<&str>,
         unknown: &'static str,
-        keep: impl FnMut(Value) -> Option<Value>,
-    ) -> Result<Option<Vec<Value>>> {
+        keep: impl FnMut(Value) -> Option<T>,
+    ) -> Result<Option<Vec<T>>> {
         let found = live::list(self.client, resource, namespace, keep).await;
         self.unless_refused(found, resource, unknown)
     }
@@ -246,6 +247,24 @@ impl Gatherer<'_> {
             workloads.extend(found.into_iter().flatten());
         }
         Ok(workloads)
+    }
+
+    /// Running pods. There may be very many: of most the little that is looked at is kept.
+    async fn pods(
+        &mut self,
+        namespace: Option<&str>,
+        namespaces: Option<&[Value]>,
+    ) -> Result<Option<Vec<(Running, Option<Value>)>>> {
+        let asking = namespaces.into_iter().flatten().filter(|namespace| asks(namespace));
+        let names = asking.filter_map(|namespace| namespace.pointer("/metadata/name")?.as_str());
+        let asking: BTreeSet<_> = names.collect();
+        let keep = |pod: Value| {
+            let running = Running::read(&pod)?;
+            let wanted = asks(&pod) || asking.contains(running.namespace());
+            let whole = (wanted && !running.is_meshed()).then(|| tidied(pod));
+            Some((running, whole))
+        };
+        self.list(&resource::PODS, namespace, "running pods", keep).await
     }
 
     async fn policies(&mut self, server: Server, namespace: Option<&str>) -> Policies {

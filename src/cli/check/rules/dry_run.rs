@@ -3,9 +3,12 @@
 use crate::cli::check::code::Code;
 use crate::cli::check::finding::Finding;
 use crate::config::annotation::SETUP_IPTABLES;
-use crate::inject::{PROXY, PROXY_INIT};
+use crate::inject::{NETWORK_VALIDATOR, PROXY, PROXY_INIT};
 use crate::pod::{Pod, container_name};
 use serde_json::Value;
+
+/// The containers that injection adds: who refuses them names them.
+const INJECTED: [&str; 3] = [PROXY, PROXY_INIT, NETWORK_VALIDATOR];
 
 /// An answer to `dryRun=All`.
 #[derive(Clone, Debug)]
@@ -27,6 +30,17 @@ pub(in crate::cli::check) struct Expected<'a> {
     pub(in crate::cli::check) webhooks: &'a [&'a str],
     /// The redirection that this program decides on; nothing where it does not inject.
     pub(in crate::cli::check) redirection: Option<&'a str>,
+}
+
+/// Whether a finding says that the webhook could not be asked, wherever the pod is.
+pub(in crate::cli::check) fn is_about_the_call(code: Code) -> bool {
+    [
+        Code::DryRunTls,
+        Code::DryRunTimeout,
+        Code::DryRunConnectionRefused,
+        Code::DryRunUnreachable,
+    ]
+    .contains(&code)
 }
 
 /// Judges an answer.
@@ -88,7 +102,7 @@ fn refused(answer: &DryRun, expected: &Expected<'_>) -> Finding {
         return uncalled(message);
     }
     if ours("admission webhook") && message.contains("denied the request") {
-        return Finding::warning(
+        return Finding::failed(
             Code::DryRunDenied,
             said(&format!("the webhook denies a plain pod in {namespace}")),
         );
@@ -96,6 +110,10 @@ fn refused(answer: &DryRun, expected: &Expected<'_>) -> Finding {
     // RBAC's words; those of policies name the pod.
     if message.contains("forbidden: User ") {
         return Finding::unknown(Code::DryRunNotTried, message);
+    }
+    if INJECTED.iter().any(|name| message.contains(name)) {
+        let words = format!("a plain pod in {namespace} is refused for what injection added");
+        return Finding::failed(Code::DryRunInjectionRefused, said(&words));
     }
     Finding::warning(
         Code::DryRunRefused,
@@ -194,13 +212,16 @@ mod tests {
     #[test]
     fn a_refusal_names_who_refuses() {
         let denied = format!("admission webhook \"{NAME}\" denied the request: no way is left");
-        assert_eq!(refusal(&denied), (Code::DryRunDenied, Status::Warning));
+        assert_eq!(refusal(&denied), (Code::DryRunDenied, Status::Failed));
         let other = "admission webhook \"policy.example.com\" denied the request: no";
         assert_eq!(refusal(other), (Code::DryRunRefused, Status::Warning));
         let rbac = "pods is forbidden: User \"dev\" cannot create resource \"pods\" in API group \"\"";
         assert_eq!(refusal(rbac), (Code::DryRunNotTried, Status::Unknown));
         let level = "pods \"outrigger-check\" is forbidden: violates PodSecurity \"baseline:latest\": …";
         assert_eq!(refusal(level), (Code::DryRunRefused, Status::Warning));
+        let default = "pods \"outrigger-check\" is forbidden: violates PodSecurity \"baseline:latest\": non-default \
+                       capabilities (container \"linkerd-init\" must not include \"NET_ADMIN\", \"NET_RAW\" …)";
+        assert_eq!(refusal(default), (Code::DryRunInjectionRefused, Status::Failed));
     }
 
     #[test]

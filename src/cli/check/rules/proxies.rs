@@ -89,6 +89,11 @@ impl Running {
         })
     }
 
+    /// Its namespace.
+    pub(in crate::cli::check) fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
     /// Whether it has a proxy.
     pub(in crate::cli::check) fn is_meshed(&self) -> bool {
         self.proxy.is_some()
@@ -141,13 +146,16 @@ impl Proxy {
 /// Judges running pods. `today` are the decisions for those without a proxy, in the same order; `version` is the
 /// configured one.
 pub(in crate::cli::check) fn judge<'h>(
-    pods: &[Running],
+    pods: &[&Running],
     today: &[(usize, Today)],
     version: &str,
     history: impl Fn(&str) -> History<'h>,
 ) -> Vec<Finding> {
     let mut findings = missing(pods, today, history);
-    let proxies: Vec<_> = pods.iter().filter_map(|pod| Some((pod, pod.proxy.as_ref()?))).collect();
+    let proxies: Vec<_> = pods
+        .iter()
+        .filter_map(|&pod| Some((pod, pod.proxy.as_ref()?)))
+        .collect();
     findings.push(versions(&proxies, version));
     let not_ready = proxies.iter().filter(|(_, proxy)| !proxy.ready);
     let not_ready: Vec<_> = not_ready.map(|(pod, _)| pod.place.clone()).collect();
@@ -169,7 +177,7 @@ pub(in crate::cli::check) fn judge<'h>(
     findings
 }
 
-fn missing<'h>(pods: &[Running], today: &[(usize, Today)], history: impl Fn(&str) -> History<'h>) -> Vec<Finding> {
+fn missing<'h>(pods: &[&Running], today: &[(usize, Today)], history: impl Fn(&str) -> History<'h>) -> Vec<Finding> {
     let (mut without, mut denied) = (Vec::new(), Vec::new());
     for (index, decision) in today {
         let Some(pod) = pods.get(*index).filter(|_| decision.asked && !decision.rightly_alone) else {

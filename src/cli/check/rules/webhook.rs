@@ -49,12 +49,12 @@ pub(in crate::cli::check) fn judge(registration: &Registration<'_>) -> Vec<Findi
     findings
 }
 
-/// Whether the namespace asks for injection; one that is being deleted takes no pods.
-pub(in crate::cli::check) fn asks(namespace: &Value) -> bool {
-    if namespace.pointer("/metadata/deletionTimestamp").is_some() {
+/// Whether a namespace, or a pod by itself, asks for injection; a namespace that is being deleted takes no pods.
+pub(in crate::cli::check) fn asks(object: &Value) -> bool {
+    if object.pointer("/metadata/deletionTimestamp").is_some() {
         return false;
     }
-    let map = |key: &str| namespace.get("metadata")?.get(key)?.as_object();
+    let map = |key: &str| object.get("metadata")?.get(key)?.as_object();
     let mode = inject_mode(map("annotations"), map("labels"));
     mode.is_some_and(|(value, _)| ["enabled", "ingress"].contains(&value))
 }

@@ -34,6 +34,7 @@ const HISTORY: History<'_> = History {
 
 fn codes(pods: &[Value], today: &[(usize, Today)]) -> Vec<&'static str> {
     let pods: Vec<_> = pods.iter().filter_map(Running::read).collect();
+    let pods: Vec<_> = pods.iter().collect();
     let findings = judge(&pods, today, "v2", |_| HISTORY);
     findings.iter().map(|finding| finding.code.word()).collect()
 }
