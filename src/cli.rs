@@ -12,16 +12,19 @@ pub mod resources;
 
 mod argv;
 mod certs;
+mod check;
 mod cni_agent;
 mod explain;
 mod input;
 mod installation;
+mod live;
 mod logging;
 mod names;
 mod objects;
 mod paint;
 mod policy;
 mod probe;
+mod table;
 mod uninject;
 mod webhook;
 mod workload;
@@ -57,6 +60,8 @@ enum Action {
     Probe(Box<probe::Arguments>),
     /// Explain what will become of the pods of manifests, and why
     Explain(Box<explain::Arguments>),
+    /// Check what the next pod of each meshed workload would meet, and what it needs
+    Check(Box<check::Arguments>),
     /// Print the policies that workloads need, or ask one about pods
     #[command(subcommand)]
     Policy(policy::Action),
@@ -71,6 +76,7 @@ impl Action {
         match self {
             Self::Policy(action) => return policy::run(&action),
             Self::Explain(arguments) => return explain::run(&arguments),
+            Self::Check(arguments) => return check::run(&arguments),
             Self::Inject(arguments) => inject::run(&arguments)?,
             Self::Uninject(arguments) => uninject::run(&arguments)?,
             Self::Certs(arguments) => certs::run(&arguments)?,

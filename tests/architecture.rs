@@ -29,6 +29,9 @@ const PURE: [&str; 7] = ["pod", "config", "policy", "decide", "inject", "redirec
 /// Parts of pure rooms that are not.
 const IMPURE_PARTS: [&str; 4] = ["redirect/apply", "cni/agent", "cni/plugin", "redirect/validate"];
 
+/// Parts of other rooms that are pure.
+const PURE_PARTS: [&str; 1] = ["cli/check/rules"];
+
 /// What a pure room never mentions.
 const IMPURE: [&str; 23] = [
     "std::fs",
@@ -100,7 +103,8 @@ fn code(text: &str) -> impl Iterator<Item = (usize, &str)> {
 fn pure_rooms_do_nothing() {
     let mut faults = Vec::new();
     for (file, text) in sources() {
-        let pure = PURE.contains(&room(&file)) && !IMPURE_PARTS.iter().any(|part| file.starts_with(part));
+        let is_in = |parts: &[&str]| parts.iter().any(|part| file.starts_with(part));
+        let pure = PURE.contains(&room(&file)) && !is_in(&IMPURE_PARTS) || is_in(&PURE_PARTS);
         for (line, content) in code(&text).filter(|_| pure) {
             let found = IMPURE.iter().filter(|word| content.contains(**word));
             faults.extend(found.map(|word| format!("src/{file}.rs:{line}: {word} in a pure room")));

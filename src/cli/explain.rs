@@ -16,8 +16,9 @@ mod entry;
 mod facts;
 mod text;
 
-use entry::Entry;
-use facts::{Cni, Known};
+pub(super) use entry::Entry;
+use facts::Cni;
+pub(super) use facts::Known;
 use text::{Detail, Text};
 
 /// Arguments of `explain`.

@@ -29,6 +29,10 @@ pub(super) fn stdout_paint() -> Paint {
 }
 
 impl Paint {
+    /// No colour.
+    #[cfg(test)]
+    pub(super) const PLAIN: Self = Self(false);
+
     /// `text` in its tone, with a line's end, and without characters that a terminal obeys. Plain where there is no colour: tones never carry meaning alone.
     pub(super) fn line(self, text: &str, tone: Tone) -> String {
         let code = match tone {

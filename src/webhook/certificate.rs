@@ -2,7 +2,7 @@
 
 mod validity;
 
-pub use validity::not_after;
+pub use validity::{Validity, not_after, validity};
 
 use super::reload::{LoadError, Reloaded, Source};
 use rustls::crypto::CryptoProvider;

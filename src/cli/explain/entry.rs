@@ -10,20 +10,20 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 /// A workload and what becomes of its pods.
-pub(super) struct Entry {
+pub(in crate::cli) struct Entry {
     /// `Kind/name`
-    pub(super) workload: String,
+    pub(in crate::cli) workload: String,
     /// The workload's namespace.
-    pub(super) namespace: String,
+    pub(in crate::cli) namespace: String,
     /// The decision; its patch is for the pod, not for the workload.
-    pub(super) decision: Decision,
+    pub(in crate::cli) decision: Decision,
     /// The pod, or the template that it is made from; of a service, the service.
-    pub(super) before: Value,
+    pub(in crate::cli) before: Value,
 }
 
 impl Entry {
     /// The pod after the patch.
-    pub(super) fn after(&self) -> Result<Value> {
+    pub(in crate::cli) fn after(&self) -> Result<Value> {
         let mut after = self.before.clone();
         let patch: json_patch::Patch = serde_json::from_slice(self.decision.patch.as_json())?;
         json_patch::patch(&mut after, &patch).with_context(|| format!("patch of {}", self.workload))?;

@@ -23,7 +23,7 @@ mod policies;
 pub(super) use cni::{Cni, cni};
 
 /// Everything that decisions depend on beside the pod.
-pub(super) struct Known {
+pub(in crate::cli) struct Known {
     cluster: Cluster,
     setup: Setup,
     declared: Option<Coverage>,
@@ -92,6 +92,32 @@ impl Known {
         })
     }
 
+    /// What is known of `cluster` alone, whose nodes have the CNI plugin as `declared` or, where it says nothing, as they
+    /// show.
+    pub(in crate::cli) fn of_cluster(
+        cluster: Cluster,
+        setup: Setup,
+        server: Server,
+        declared: Option<Coverage>,
+    ) -> Self {
+        Self {
+            cluster,
+            setup,
+            declared,
+            server,
+            namespace: "default".to_owned(),
+            user: None,
+            groups: Vec::new(),
+            assumptions: Vec::new(),
+            unknown_namespaces: BTreeSet::new(),
+        }
+    }
+
+    /// The namespace called `name`, where it is known.
+    pub(in crate::cli) fn namespace(&self, name: &str) -> Option<Arc<Namespace>> {
+        self.cluster.known_namespace(name)
+    }
+
     /// What nobody said and was taken for granted, a sentence each.
     pub(super) fn assumptions(&self) -> impl Iterator<Item = String> {
         let of_namespaces = self.unknown_namespaces.iter().map(|name| unknown_namespace(name));
@@ -99,7 +125,7 @@ impl Known {
     }
 
     /// The decision for one object; nothing where it is neither a workload nor a service.
-    pub(super) fn explain(&self, object: &Value) -> Option<Entry> {
+    pub(in crate::cli) fn explain(&self, object: &Value) -> Option<Entry> {
         let kind = Kind::of(object).filter(|kind| *kind != Kind::Namespace)?;
         let namespace_name = namespace_of(object, &self.namespace);
         let namespace = self.cluster.known_namespace(namespace_name);

@@ -5,6 +5,7 @@
 
 use super::entry::{Entry, Policy};
 use crate::cli::paint::{Paint, Tone};
+use crate::cli::table::Table;
 use crate::decide::{DenyReason, Outcome, Refusal};
 use crate::pod::manifest;
 use anyhow::Result;
@@ -23,11 +24,9 @@ pub(super) struct Detail {
 pub(super) struct Text {
     detail: Detail,
     paint: Paint,
-    rows: Vec<([String; COLUMNS], Tone)>,
+    table: Table,
     details: String,
 }
-
-const COLUMNS: usize = 6;
 
 impl Text {
     /// A table with nothing but its head.
@@ -36,14 +35,15 @@ impl Text {
         Self {
             detail,
             paint,
-            rows: vec![(head.map(str::to_owned), Tone::Bold)],
+            table: Table::new(&head),
             details: String::new(),
         }
     }
 
     /// Adds a workload: one line in the table, and below it what there is to say.
     pub(super) fn add(&mut self, entry: &Entry) -> Result<()> {
-        self.rows.push(row(entry));
+        let (row, tone) = row(entry);
+        self.table.add(row.to_vec(), tone);
         if entry.goes_without_saying() && !self.detail.trace {
             return Ok(());
         }
@@ -63,23 +63,12 @@ impl Text {
 
     /// The whole.
     pub(super) fn render(&self) -> String {
-        let mut widths = [0; COLUMNS];
-        for (row, _) in &self.rows {
-            for (width, cell) in widths.iter_mut().zip(row) {
-                *width = (*width).max(cell.chars().count());
-            }
-        }
-        let line = |(row, tone): &([String; COLUMNS], Tone)| {
-            let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
-            self.paint.line(cells.collect::<Vec<_>>().join("  ").trim_end(), *tone)
-        };
-        let table: String = self.rows.iter().map(line).collect();
-        table + &self.details
+        self.table.render(self.paint, "") + &self.details
     }
 }
 
 /// One line of the table.
-fn row(entry: &Entry) -> ([String; COLUMNS], Tone) {
+fn row(entry: &Entry) -> ([String; 6], Tone) {
     let decision = &entry.decision;
     let (admitted, tone) = match (decision.would_be_refused(), &decision.outcome) {
         (true, _) => ("no", Tone::Red),

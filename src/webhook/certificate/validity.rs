@@ -1,6 +1,6 @@
-//! When a certificate ends: the one field of X.509 (RFC 5280, section 4.1) that is read here.
+//! When a certificate begins and ends: the one field of X.509 (RFC 5280, section 4.1) that is read here.
 //!
-//! Nothing is verified: this feeds a metric and a warning.
+//! Nothing is verified: this feeds a metric and warnings.
 
 use rustls::pki_types::CertificateDer;
 
@@ -11,8 +11,22 @@ const GENERALIZED_TIME: u8 = 0x18;
 const SEQUENCE: u8 = 0x30;
 const VERSION: u8 = 0xa0;
 
+/// How long a certificate is good for, in seconds since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Validity {
+    /// `notBefore`
+    pub not_before: i64,
+    /// `notAfter`
+    pub not_after: i64,
+}
+
 /// `notAfter` of a certificate, in seconds since 1970; nothing where the certificate cannot be read.
 pub fn not_after(certificate: &CertificateDer<'_>) -> Option<i64> {
+    validity(certificate).map(|validity| validity.not_after)
+}
+
+/// The validity of a certificate; nothing where the certificate cannot be read.
+pub fn validity(certificate: &CertificateDer<'_>) -> Option<Validity> {
     let (certificate, _) = take(certificate, SEQUENCE)?;
     let (fields, _) = take(certificate, SEQUENCE)?;
     let fields = take(fields, VERSION).map_or(fields, |(_, rest)| rest);
@@ -20,8 +34,9 @@ pub fn not_after(certificate: &CertificateDer<'_>) -> Option<i64> {
     let (_signature, rest) = take(rest, SEQUENCE)?;
     let (_issuer, rest) = take(rest, SEQUENCE)?;
     let (validity, _) = take(rest, SEQUENCE)?;
-    let (_, not_after) = time(validity)?;
-    time(not_after).map(|(seconds, _)| seconds)
+    let (not_before, rest) = time(validity)?;
+    let (not_after, _) = time(rest)?;
+    Some(Validity { not_before, not_after })
 }
 
 /// The content of the first element, which has `tag`, and what follows it.

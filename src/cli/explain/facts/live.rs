@@ -2,8 +2,10 @@
 //! configuration.
 
 use super::super::Arguments;
-use super::policies;
 use crate::cli::installation::Connection;
+use crate::cli::live::policies::{Policies, Scope};
+use crate::cli::live::resource::{CONFIG_MAPS, DAEMON_SETS, NAMESPACES, NODES};
+use crate::cli::live::{get, list, tidied};
 use crate::cli::{describe, note_on_terminal};
 use crate::cluster::server_of;
 use crate::decide::Coverage;
@@ -11,15 +13,9 @@ use crate::policy::installed::Source;
 use crate::policy::pod_security::Server;
 use crate::policy::probe::CONFIG_MAP;
 use anyhow::{Context, Result};
-use k8s_openapi::api::apps::v1::DaemonSet;
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node};
-use kube::api::ListParams;
-use kube::{Api, Client, Resource, ResourceExt};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use kube::Client;
 use serde_json::Value;
 use std::collections::BTreeSet;
-use std::fmt::Debug;
 
 /// What the cluster says.
 #[derive(Default)]
@@ -58,23 +54,25 @@ pub(super) fn ask(arguments: &Arguments, wanted: &Wanted<'_>) -> Result<Found> {
         client.default_namespace().clone_into(&mut found.namespace);
         let info = client.apiserver_version().await.context("release of the API server")?;
         found.server = server_of(&info);
-        let api = Api::<Namespace>::all(client.clone());
         let namespaces = wanted(&found.namespace);
         for name in &namespaces {
-            let namespace = api.get_opt(name).await.with_context(|| format!("namespace {name}"))?;
-            found.objects.extend(namespace.map(value).transpose()?);
+            let namespace = get(&client, &NAMESPACES, None, name).await;
+            let namespace = namespace.with_context(|| format!("namespace {name}"))?;
+            found.objects.extend(namespace.map(tidied));
         }
         match nodes(&client).await {
             Ok(objects) => found.objects.extend(objects),
             Err(error) => found.coverage = Some(Coverage::Unknown { why: describe(&error) }),
         }
-        policies::ask(&client, &namespaces, &mut found).await;
+        policies(&client, &namespaces, &mut found).await;
         let control_plane = &arguments.assumptions.control_plane.linkerd_namespace;
-        match findings(&client, control_plane).await {
-            Ok(findings) => found.objects.extend(findings),
-            Err(error) => found
-                .assumptions
-                .push(format!("what a probe has found out is not known: {}", describe(&error))),
+        // What a probe reports, where there is one.
+        match get(&client, &CONFIG_MAPS, Some(control_plane), CONFIG_MAP).await {
+            Ok(findings) => found.objects.extend(findings.map(tidied)),
+            Err(error) => found.assumptions.push(format!(
+                "what a probe has found out is not known: {}",
+                describe(&error.into())
+            )),
         }
         if arguments.assumptions.values.is_empty() {
             let values = connection.find_values(&client, control_plane).await;
@@ -89,32 +87,24 @@ pub(super) fn ask(arguments: &Arguments, wanted: &Wanted<'_>) -> Result<Found> {
 
 /// The nodes, and what may put the CNI plugin on them.
 async fn nodes(client: &Client) -> Result<Vec<Value>> {
-    let mut objects = list::<Node>(client).await?;
-    objects.extend(list::<DaemonSet>(client).await?);
+    let mut objects = Vec::new();
+    for resource in [NODES, DAEMON_SETS] {
+        let found = list(client, &resource, None, |object| Some(tidied(object))).await;
+        objects.extend(found.context(resource.plural)?);
+    }
     Ok(objects)
 }
 
-/// What a probe reports, where there is one.
-async fn findings(client: &Client, namespace: &str) -> Result<Option<Value>> {
-    let api = Api::<ConfigMap>::namespaced(client.clone(), namespace);
-    let found = api.get_opt(CONFIG_MAP).await?;
-    found.map(value).transpose()
-}
-
-/// Every object of one kind, as JSON.
-async fn list<K>(client: &Client) -> Result<Vec<Value>>
-where
-    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize,
-{
-    let api: Api<K> = Api::all(client.clone());
-    let found = api
-        .list(&ListParams::default())
-        .await
-        .with_context(|| K::plural(&()).into_owned())?;
-    found.items.into_iter().map(value).collect()
-}
-
-fn value<K: Resource + Serialize>(mut object: K) -> Result<Value> {
-    object.managed_fields_mut().clear();
-    Ok(serde_json::to_value(object)?)
+/// The policies that count in `namespaces`.
+async fn policies(client: &Client, namespaces: &BTreeSet<String>, found: &mut Found) {
+    let release = found.server.map(|server| server.release);
+    let policies = Policies::ask(client, release, Scope::Namespaces(namespaces)).await;
+    found.objects.extend(policies.objects);
+    for (source, why) in policies.withheld {
+        let resource = source.resource();
+        found
+            .assumptions
+            .push(format!("{resource} are not known, and what they say neither: {why}"));
+        found.withheld.push((source, why));
+    }
 }

@@ -1,0 +1,334 @@
+//! From what was gathered to the answer.
+
+use super::attempts::Attempts;
+use super::code::Code;
+use super::finding::Finding;
+use super::gather::access::{self, Who};
+use super::gather::{self, Gathered, Values, Wanted, handshake};
+use super::rules::admission::Webhook;
+use super::rules::certificates::Certificates;
+use super::rules::installation::Injector;
+use super::rules::proxies::{History, Running, Today};
+use super::rules::workloads::{Judged, Origin};
+use super::rules::{
+    certificates, cluster, cni, deadlock, installation, network_policies, permissions, pre, proxies, users, webhook,
+    workloads,
+};
+use super::{Answer, Arguments};
+use crate::cli::explain::Known;
+use crate::cli::{describe, note_on_terminal};
+use crate::cluster::Cluster;
+use crate::config::Installation;
+use crate::decide::coverage::Plugin;
+use crate::decide::{Coverage, Setup};
+use crate::inject::Redirection;
+use crate::policy::pod_security::{Configuration, Defaults};
+use anyhow::{Context, Result};
+use kube::Client;
+use serde_json::Value;
+use std::time::SystemTime;
+
+/// How many workloads make somebody wait who looks on.
+const MANY: usize = 2000;
+
+/// What the decision needs, and what it depends on.
+struct Subject<'a> {
+    arguments: &'a Arguments,
+    client: Client,
+    facts: &'a Gathered,
+    webhooks: Vec<Webhook<'a>>,
+    known: Known,
+    /// The chart's defaults where the installation's values cannot be had.
+    installation: Installation,
+    defaults: Defaults,
+}
+
+/// Asks the cluster and judges what it says.
+pub(super) async fn examine(arguments: &Arguments) -> Result<Answer> {
+    let client = arguments.cluster.client().await?;
+    note_on_terminal("asking the cluster…\n");
+    let wanted = Wanted {
+        namespace: arguments.namespace.as_deref(),
+        control_plane: &arguments.control_plane.linkerd_namespace,
+        pods: arguments.proxy,
+    };
+    let facts = Box::pin(gather::gather(&client, wanted)).await?;
+    let mut findings = unreadable(&facts);
+    let (configured, setup, installation) = configuration(arguments, &facts)?;
+    findings.extend(configured);
+    let defaults = setup.pod_security.defaults;
+    let subject = Subject {
+        arguments,
+        client,
+        facts: &facts,
+        webhooks: Webhook::all(facts.webhooks.as_deref().unwrap_or_default()),
+        known: known(arguments, &facts, setup)?,
+        installation,
+        defaults,
+    };
+    if facts.workloads.len() >= MANY {
+        note_on_terminal(&format!("judging {} workloads…\n", facts.workloads.len()));
+    }
+    let judged: Vec<_> = facts
+        .workloads
+        .iter()
+        .filter_map(|workload| subject.judge(workload))
+        .collect();
+    findings.extend(subject.of_cluster(&judged));
+    findings.extend(match arguments.pre {
+        true => Box::pin(subject.before_installation(&judged)).await?,
+        false => Box::pin(subject.of_installation()).await?,
+    });
+    findings.extend(subject.of_workloads(&judged));
+    findings.sort_by_key(|finding| finding.code.section());
+    Ok(Answer {
+        findings,
+        workloads: judged,
+    })
+}
+
+/// A line for each list that may not be read. Without namespaces nothing is known of any workload: that is no success.
+fn unreadable(facts: &Gathered) -> Vec<Finding> {
+    let line = |withheld: &gather::Withheld| {
+        let message = format!("{} cannot be read, so unknown: {}", withheld.resource, withheld.unknown);
+        let finding = match withheld.resource == "namespaces" {
+            true => Finding::failed(Code::NotReadable, message),
+            false => Finding::unknown(Code::NotReadable, message),
+        };
+        finding.with([withheld.why.clone()])
+    };
+    facts.withheld.iter().map(line).collect()
+}
+
+/// The installation's configuration as far as it can be used: the chart's defaults stand for what cannot.
+fn configuration(arguments: &Arguments, facts: &Gathered) -> Result<(Option<Finding>, Setup, Installation)> {
+    let namespace = &arguments.control_plane.linkerd_namespace;
+    let parse = |documents: &[&str]| Installation::parse(documents, facts.anchors.as_deref(), namespace);
+    let fallback = || parse(&[]).map(Installation::with_placeholders);
+    let (finding, installation) = match &facts.values {
+        Values::Withheld => (None, fallback()),
+        Values::Missing => {
+            let message = format!("namespace {namespace} has no ConfigMap linkerd-config with values");
+            (Some(Finding::failed(Code::LinkerdMissing, message)), fallback())
+        }
+        Values::Document(values) => match parse(&[values]).and_then(|it| it.check().map(|()| it)) {
+            Ok(installation) => {
+                let version = installation.values.proxy_version();
+                let message = format!("{namespace}/linkerd-config can be used: proxies are {version}");
+                let finding = Finding::ok(Code::LinkerdConfiguration, message);
+                (Some(finding), Ok(installation))
+            }
+            Err(error) => {
+                let message = format!("{namespace}/linkerd-config: {error}");
+                let installation = parse(&[values]).map(Installation::with_placeholders);
+                let finding = Finding::failed(Code::ConfigurationInvalid, message);
+                (Some(finding), installation.or_else(|_| fallback()))
+            }
+        },
+    };
+    let installation = installation?;
+    match Setup::of(installation.clone()) {
+        Ok(setup) => Ok((finding, setup, installation)),
+        Err(error) => {
+            let message = format!("{namespace}/linkerd-config: outrigger.podSecurity: {error}");
+            let setup = Setup {
+                installation: installation.clone().into(),
+                pod_security: Configuration::default(),
+            };
+            let finding = Finding::failed(Code::ConfigurationInvalid, message);
+            Ok((Some(finding), setup, installation))
+        }
+    }
+}
+
+/// What decisions are made of. Before an installation they are made as if there were no plugin: that tells who needs it.
+fn known(arguments: &Arguments, facts: &Gathered, setup: Setup) -> Result<Known> {
+    let mut objects = Vec::new();
+    for list in [&facts.namespaces, &facts.nodes, &facts.daemon_sets] {
+        objects.extend(list.iter().flatten().cloned());
+    }
+    objects.extend(facts.policies.objects.iter().cloned());
+    let cluster = Cluster::of_manifests(&objects, Some(facts.server)).context("what the cluster says")?;
+    for (source, why) in &facts.policies.withheld {
+        cluster.withhold(*source, why);
+    }
+    let unseen = [(&facts.nodes, "nodes"), (&facts.daemon_sets, "daemonsets")]
+        .into_iter()
+        .find(|(list, _)| list.is_none());
+    let declared = match (arguments.pre, unseen) {
+        (true, _) => Some(Coverage::None),
+        (false, Some((_, resource))) => Some(Coverage::Unknown {
+            why: format!("{resource} cannot be read"),
+        }),
+        (false, None) => None,
+    };
+    Ok(Known::of_cluster(cluster, setup, facts.server, declared))
+}
+
+impl Subject<'_> {
+    fn namespaces(&self) -> &[Value] {
+        self.facts.namespaces.as_deref().unwrap_or_default()
+    }
+
+    fn judge(&self, workload: &Value) -> Option<Judged> {
+        let entry = self.known.explain(workload)?;
+        let namespace = self.known.namespace(&entry.namespace);
+        let origin = Origin {
+            labels: namespace.as_ref().map(|namespace| &namespace.labels),
+            default: self.defaults.enforce,
+        };
+        Some(Judged::of(&entry, origin))
+    }
+
+    /// What holds before and after an installation.
+    fn of_cluster(&self, judged: &[Judged]) -> Vec<Finding> {
+        let Gathered { server, nodes, .. } = self.facts;
+        let native = self.installation.values.proxy.native_sidecar;
+        let mut findings = cluster::judge(*server, nodes.as_deref().unwrap_or_default(), native);
+        if let (false, Some(daemon_sets), Some(nodes)) = (self.arguments.pre, &self.facts.daemon_sets, nodes) {
+            let unredirected: Vec<_> = judged
+                .iter()
+                .filter(|it| it.outcome == "inject" && it.redirection == Redirection::None)
+                .map(Judged::place)
+                .collect();
+            let declared = self.installation.values.cni_enabled;
+            findings.extend(cni::judge(daemon_sets, nodes, declared, &unredirected));
+        }
+        findings
+    }
+
+    async fn before_installation(&self, judged: &[Judged]) -> Result<Vec<Finding>> {
+        let control_plane = &self.arguments.control_plane.linkerd_namespace;
+        let deployments = self.facts.deployments.as_deref().unwrap_or_default();
+        let mut findings = Vec::from_iter(pre::replaced(deployments));
+        findings.push(pre::levels(
+            self.namespaces(),
+            control_plane,
+            &self.defaults,
+            self.facts.server,
+        ));
+        findings.push(pre::policies(&self.facts.policies.objects));
+        let daemon_sets = self.facts.daemon_sets.as_deref().unwrap_or_default();
+        findings.push(pre::plugin_needed(judged, daemon_sets));
+        let rights = access::ask(&self.client, Who::Me, permissions::to_install(control_plane)).await?;
+        findings.push(permissions::install(&rights));
+        Ok(findings)
+    }
+
+    async fn of_installation(&self) -> Result<Vec<Finding>> {
+        let mut findings = Vec::new();
+        if let Some(deployments) = &self.facts.deployments {
+            findings.extend(installation::judge(deployments, env!("CARGO_PKG_VERSION")));
+            findings.extend(self.rights(deployments).await);
+        }
+        findings.extend(certificates::judge(&self.certificates().await));
+        if self.facts.webhooks.is_some() {
+            let registration = webhook::Registration {
+                webhooks: &self.webhooks,
+                namespaces: self.namespaces(),
+                release: self.facts.server.release,
+                endpoints: self.facts.endpoints,
+            };
+            findings.extend(webhook::judge(&registration));
+            findings.extend(deadlock::judge(&self.webhooks, self.namespaces(), &self.essential()));
+        }
+        let attempts = Attempts {
+            client: &self.client,
+            known: &self.known,
+            webhooks: &self.webhooks,
+        };
+        let here = |namespace: &&Value| {
+            let wanted = self.arguments.namespace.as_deref();
+            wanted.is_none_or(|wanted| namespace.pointer("/metadata/name").is_some_and(|it| it == wanted))
+        };
+        let namespaces = self.namespaces().iter().filter(here).collect();
+        findings.extend(Box::pin(attempts.make(namespaces)).await);
+        Ok(findings)
+    }
+
+    /// What must start before the webhook can.
+    fn essential(&self) -> Vec<&Value> {
+        let deployments = self.facts.deployments.iter().flatten();
+        let injectors = deployments.filter(|it| Injector::read(it).is_some());
+        let plugins = self.facts.daemon_sets.iter().flatten();
+        injectors
+            .chain(plugins.filter(|it| Plugin::read(it).is_some()))
+            .collect()
+    }
+
+    /// What the webhook's account may do; nothing where one may not ask for another.
+    async fn rights(&self, deployments: &[Value]) -> Option<Finding> {
+        let ours = deployments
+            .iter()
+            .filter_map(Injector::read)
+            .find(|injector| injector.is_ours())?;
+        let (namespace, name) = ours.account()?;
+        let has_policies = !self.facts.policies.objects.is_empty();
+        let rights = permissions::of_webhook(has_policies);
+        let account = format!("{namespace}/{name}");
+        Some(
+            match access::ask(&self.client, Who::Account(namespace, name), rights).await {
+                Ok(answers) => permissions::webhook(&account, &answers),
+                Err(error) => {
+                    let message = format!("what {account} may do cannot be asked: {}", describe(&error));
+                    Finding::unknown(Code::NotReadable, message)
+                }
+            },
+        )
+    }
+
+    async fn certificates(&self) -> Certificates {
+        let injector = self.webhooks.iter().find(|webhook| webhook.is_injector());
+        let host = injector.and_then(|it| it.target()?.host());
+        let address = self
+            .arguments
+            .webhook_address
+            .as_ref()
+            .or(self.facts.service_address.as_ref());
+        let presented = match (address, &host) {
+            (Some(address), Some(host)) => Some(Box::pin(handshake::present(address, host)).await),
+            _ => None,
+        };
+        let anchors = self.installation.trust_anchors.trim();
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        Certificates {
+            bundle: injector.map(|it| it.ca_bundle().unwrap_or_default().to_owned()),
+            host,
+            secret: self.facts.secret.clone(),
+            presented,
+            anchors: (anchors != "unknown" && !anchors.is_empty()).then(|| anchors.to_owned()),
+            now: now.map_or(0, |now| i64::try_from(now.as_secs()).unwrap_or(i64::MAX)),
+        }
+    }
+
+    fn of_workloads(&self, judged: &[Judged]) -> Vec<Finding> {
+        let mut findings = workloads::judge(judged, &self.webhooks, self.namespaces());
+        findings.extend(users::judge(judged));
+        if let Some(policies) = &self.facts.network_policies {
+            let port = u16::try_from(self.installation.values.proxy.ports.inbound).unwrap_or_default();
+            findings.extend(network_policies::judge(policies, judged, port));
+        }
+        if let Some(pods) = &self.facts.pods {
+            findings.extend(self.proxies(pods));
+        }
+        findings
+    }
+
+    fn proxies(&self, pods: &[(Running, Option<Value>)]) -> Vec<Finding> {
+        let running: Vec<_> = pods.iter().map(|(running, _)| running).collect();
+        let today = pods.iter().enumerate().filter_map(|(index, (_, whole))| {
+            let judged = self.judge(whole.as_ref()?)?;
+            Some((index, Today::of(&judged)))
+        });
+        let today: Vec<_> = today.collect();
+        let injector = self.webhooks.iter().find(|webhook| webhook.is_injector());
+        let history = |namespace: &str| History {
+            registered: injector.and_then(Webhook::created),
+            asks_since: self.facts.asks_since.get(namespace).map(String::as_str),
+            fails_closed: injector.is_some_and(Webhook::fails_closed),
+        };
+        let version = self.installation.values.proxy_version();
+        let version = if version == "unknown" { "" } else { version };
+        proxies::judge(&running, &today, version, history)
+    }
+}

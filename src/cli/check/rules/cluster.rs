@@ -1,0 +1,212 @@
+//! Releases of server and kubelets, and nodes on which no proxy can be redirected to.
+
+use super::{label, name};
+use crate::cli::check::code::Code;
+use crate::cli::check::finding::{Finding, count};
+use crate::pod::{list, text};
+use crate::policy::Release;
+use crate::policy::pod_security::Server;
+use serde_json::Value;
+
+/// How many releases a kubelet may be older than the API server (Kubernetes' version skew policy, from 1.28; two before).
+const SKEW: u32 = 3;
+
+/// What runs pods on a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Platform {
+    Usual,
+    Windows,
+    /// AWS Fargate: neither `NET_ADMIN` nor `DaemonSets`.
+    Fargate,
+    /// A kubelet that stands for somebody's service: no node to put a plugin on.
+    Virtual,
+    /// GKE Autopilot: no writable host paths, and `NET_ADMIN` only where the cluster was made so.
+    Autopilot,
+}
+
+/// Judges server and nodes; `native` says whether the installation wants native sidecars.
+pub(in crate::cli::check) fn judge(server: Server, nodes: &[Value], native: bool) -> Vec<Finding> {
+    let release = server.release;
+    let emulated = server
+        .emulated
+        .map(|emulated| format!(", which emulates {emulated}"))
+        .unwrap_or_default();
+    let message = format!("the API server answers: Kubernetes {release}{emulated}");
+    let mut findings = vec![Finding::ok(Code::ApiServer, message)];
+    if release > Release::NEWEST {
+        let message = format!(
+            "Kubernetes {release} is newer than {}, the newest that this outrigger knows",
+            Release::NEWEST
+        );
+        findings.push(Finding::warning(Code::ServerNewerThanKnown, message));
+    }
+    findings.extend(native.then(|| sidecars(release, nodes)));
+    findings.extend(skew(release, nodes));
+    findings.extend(platforms(nodes));
+    findings
+}
+
+/// Native sidecars are on by default from 1.29 on, in the API server and in each kubelet.
+fn sidecars(release: Release, nodes: &[Value]) -> Finding {
+    let wanted = Release::NATIVE_SIDECARS;
+    if release < wanted {
+        let message = format!(
+            "native sidecars need Kubernetes {wanted}, this is {release}: proxies are ordinary containers, and Jobs do not end by themselves"
+        );
+        return Finding::warning(Code::ServerWithoutNativeSidecars, message);
+    }
+    let old: Vec<_> = kubelets(nodes).filter(|(_, kubelet)| *kubelet < wanted).collect();
+    if old.is_empty() {
+        return Finding::ok(Code::NativeSidecars, "server and kubelets have native sidecars");
+    }
+    let message = format!(
+        "{} older than {wanted}: native sidecars do not run there",
+        are(old.len())
+    );
+    Finding::warning(Code::KubeletWithoutNativeSidecars, message).with(lines(&old))
+}
+
+fn skew(release: Release, nodes: &[Value]) -> Option<Finding> {
+    let oldest = Release(release.0.saturating_sub(SKEW));
+    let off: Vec<_> = kubelets(nodes)
+        .filter(|(_, kubelet)| *kubelet > release || *kubelet < oldest)
+        .collect();
+    let message = format!("{} not of {oldest} to {release}", are(off.len()));
+    (!off.is_empty()).then(|| Finding::warning(Code::KubeletSkew, message).with(lines(&off)))
+}
+
+fn are(kubelets: usize) -> String {
+    let verb = if kubelets == 1 { "is" } else { "are" };
+    format!("{} {verb}", count(kubelets, "kubelet"))
+}
+
+fn lines(kubelets: &[(&str, Release)]) -> Vec<String> {
+    let line = |(node, release): &(&str, Release)| format!("{node}: kubelet {release}");
+    kubelets.iter().map(line).collect()
+}
+
+/// Nodes with the release of their kubelet, as far as they tell it.
+fn kubelets(nodes: &[Value]) -> impl Iterator<Item = (&str, Release)> {
+    nodes.iter().filter_map(|node| {
+        let version = node.pointer("/status/nodeInfo/kubeletVersion")?.as_str()?;
+        Some((name(node), version.parse().ok()?))
+    })
+}
+
+fn platforms(nodes: &[Value]) -> Option<Finding> {
+    let odd: Vec<_> = nodes
+        .iter()
+        .map(|node| (name(node), platform(node)))
+        .filter(|(_, platform)| *platform != Platform::Usual)
+        .collect();
+    if nodes.is_empty() {
+        return None;
+    }
+    let hopeless = odd.iter().filter(|(_, it)| *it != Platform::Autopilot).count();
+    let lines = odd
+        .iter()
+        .map(|(node, platform)| format!("{node}: {}", platform.name()));
+    let all = count(nodes.len(), "node");
+    Some(if hopeless == nodes.len() {
+        let message = format!("neither redirection works on any of {all}");
+        Finding::failed(Code::PlatformUnsupported, message).with(lines)
+    } else if odd.iter().any(|(_, it)| *it == Platform::Autopilot) {
+        let message = "GKE Autopilot takes no CNI plugin, and NET_ADMIN only where the cluster was made so";
+        Finding::warning(Code::PlatformRestricted, message).with(lines)
+    } else if odd.iter().any(|(_, it)| *it != Platform::Windows) {
+        let message = format!("neither redirection works on {hopeless} of {all}");
+        Finding::warning(Code::PlatformUnsupported, message).with(lines)
+    } else {
+        let aside = match odd.len() {
+            0 => String::new(),
+            windows => format!(", {windows} of which run Windows, where no pod is meshed"),
+        };
+        Finding::ok(Code::PlatformSupported, format!("{all} that can be meshed{aside}"))
+    })
+}
+
+fn platform(node: &Value) -> Platform {
+    let tainted = |key: &str| {
+        let spec = node.get("spec");
+        spec.is_some_and(|spec| list(spec, "taints").any(|taint| text(taint, "key") == Some(key)))
+    };
+    if label(node, "eks.amazonaws.com/compute-type") == Some("fargate") {
+        Platform::Fargate
+    } else if label(node, "type") == Some("virtual-kubelet") || tainted("virtual-kubelet.io/provider") {
+        Platform::Virtual
+    } else if label(node, "kubernetes.io/os") == Some("windows") {
+        Platform::Windows
+    } else if name(node).starts_with("gk3-") {
+        // GKE names the nodes of Autopilot so, and those of its other clusters gke-.
+        Platform::Autopilot
+    } else {
+        Platform::Usual
+    }
+}
+
+impl Platform {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Usual => "usual",
+            Self::Windows => "Windows",
+            Self::Fargate => "AWS Fargate",
+            Self::Virtual => "virtual kubelet",
+            Self::Autopilot => "GKE Autopilot",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn node(name: &str, labels: &Value, kubelet: &str) -> Value {
+        json!({"metadata": {"name": name, "labels": labels}, "status": {"nodeInfo": {"kubeletVersion": kubelet}}})
+    }
+
+    fn codes(release: u32, nodes: &[Value]) -> Vec<&'static str> {
+        let findings = judge(Release(release).into(), nodes, true);
+        findings.iter().map(|finding| finding.code.word()).collect()
+    }
+
+    #[test]
+    fn old_kubelets_are_named() {
+        let node = |kubelet: &str| node("n1", &json!({}), kubelet);
+        let well = ["api_server", "native_sidecars", "platform_supported"];
+        assert_eq!(codes(36, &[node("v1.34.2-eks-1")]), well);
+        assert_eq!(
+            codes(31, &[node("v1.28.9")]),
+            ["api_server", "kubelet_without_native_sidecars", "platform_supported"]
+        );
+        assert_eq!(codes(36, &[node("v1.37.0")])[2], "kubelet_skew");
+        assert_eq!(codes(36, &[node("v1.32.0")])[2], "kubelet_skew");
+        assert_eq!(codes(28, &[])[1], "server_without_native_sidecars");
+        assert_eq!(codes(99, &[])[1], "server_newer_than_known");
+        assert_eq!(codes(36, &[node("unknown")]), well);
+    }
+
+    #[test]
+    fn platforms_are_told_by_labels() {
+        let of = |name: &str, labels: Value| node(name, &labels, "");
+        let usual = of("n1", json!({"kubernetes.io/os": "linux"}));
+        let windows = of("w", json!({"kubernetes.io/os": "windows"}));
+        let fargate = of("f", json!({"eks.amazonaws.com/compute-type": "fargate"}));
+        let tainted = json!({"metadata": {"name": "v"}, "spec": {"taints": [{"key": "virtual-kubelet.io/provider"}]}});
+        let found = |nodes: &[&Value]| {
+            let nodes: Vec<_> = nodes.iter().map(|&node| node.clone()).collect();
+            let finding = platforms(&nodes).unwrap();
+            (finding.code.word(), finding.status.word(), finding.details.len())
+        };
+        assert_eq!(found(&[&usual, &windows]), ("platform_supported", "ok", 0));
+        assert_eq!(found(&[&usual, &fargate]), ("platform_unsupported", "warning", 1));
+        assert_eq!(
+            found(&[&usual, &tainted, &windows]),
+            ("platform_unsupported", "warning", 2)
+        );
+        assert_eq!(found(&[&windows, &fargate]), ("platform_unsupported", "failed", 2));
+        let autopilot = of("gk3-pool-1", json!({}));
+        assert_eq!(found(&[&autopilot]), ("platform_restricted", "warning", 1));
+        assert_eq!(platforms(&[]), None);
+    }
+}

@@ -1,0 +1,171 @@
+//! Linkerd's configuration, and the injectors that there are.
+
+use super::{label, name, namespace, place};
+use crate::cli::check::code::Code;
+use crate::cli::check::finding::Finding;
+use crate::config::annotation::CONTROL_PLANE_COMPONENT;
+use crate::pod::{list, text};
+use serde_json::Value;
+
+/// The name of the Deployment, Linkerd's and ours.
+const DEPLOYMENT: &str = "linkerd-proxy-injector";
+
+/// A Deployment whose pods answer as the injector.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::cli::check) struct Injector<'a>(&'a Value);
+
+impl<'a> Injector<'a> {
+    /// Reads a Deployment; nothing where it is something else.
+    pub(in crate::cli::check) fn read(deployment: &'a Value) -> Option<Self> {
+        let component = label(deployment, CONTROL_PLANE_COMPONENT) == Some("proxy-injector");
+        (component || name(deployment) == DEPLOYMENT).then_some(Self(deployment))
+    }
+
+    /// Whether it runs `outrigger webhook`. Linkerd's runs `proxy-injector` of its controller image.
+    pub(in crate::cli::check) fn is_ours(self) -> bool {
+        let containers = || self.containers();
+        containers().any(|container| list(container, "args").next().is_some_and(|it| it == "webhook"))
+            || containers().any(|container| repository(container).ends_with("outrigger"))
+    }
+
+    /// The tag of our image; nothing where it has none, or a digest alone.
+    fn version(self) -> Option<&'a str> {
+        let image = self.containers().find_map(|container| text(container, "image"))?;
+        let image = image.split('@').next()?;
+        let (_, tag) = image.rsplit_once(':')?;
+        (!tag.contains('/')).then_some(tag)
+    }
+
+    /// The account that its pods run as.
+    pub(in crate::cli::check) fn account(self) -> Option<(&'a str, &'a str)> {
+        let account = self.0.pointer("/spec/template/spec/serviceAccountName")?.as_str()?;
+        Some((namespace(self.0), account))
+    }
+
+    fn ready(self) -> u64 {
+        self.0
+            .pointer("/status/readyReplicas")
+            .and_then(Value::as_u64)
+            .unwrap_or_default()
+    }
+
+    fn wanted(self) -> u64 {
+        self.0.pointer("/spec/replicas").and_then(Value::as_u64).unwrap_or(1)
+    }
+
+    fn containers(self) -> impl Iterator<Item = &'a Value> + use<'a> {
+        let spec = self.0.pointer("/spec/template/spec").unwrap_or(&Value::Null);
+        list(spec, "containers")
+    }
+}
+
+fn repository(container: &Value) -> &str {
+    let image = text(container, "image").unwrap_or_default();
+    let image = image.split('@').next().unwrap_or_default();
+    match image.rsplit_once(':') {
+        Some((repository, tag)) if !tag.contains('/') => repository,
+        _ => image,
+    }
+}
+
+/// Judges the injectors among `deployments`; `version` is this program's.
+pub(in crate::cli::check) fn judge(deployments: &[Value], version: &str) -> Vec<Finding> {
+    let injectors: Vec<_> = deployments.iter().filter_map(Injector::read).collect();
+    let (ours, linkerds): (Vec<_>, Vec<_>) = injectors.iter().copied().partition(|injector| injector.is_ours());
+    let mut findings = Vec::new();
+    if !ours.is_empty() && !linkerds.is_empty() {
+        let titles = injectors.iter().map(|it| {
+            let whose = if it.is_ours() { "ours" } else { "Linkerd's" };
+            format!("{}: {whose}", place(it.0))
+        });
+        let message = "Linkerd's injector and ours are both there";
+        findings.push(Finding::failed(Code::TwoInjectors, message).with(titles));
+    }
+    if let Some(&injector) = ours.first() {
+        findings.extend([running(injector), same_version(injector, version)]);
+    } else {
+        let beside = match linkerds.is_empty() {
+            true => "",
+            false => "; Linkerd's own injector is there",
+        };
+        let message = format!("no Deployment runs outrigger webhook{beside}");
+        findings.push(Finding::failed(Code::InjectorMissing, message));
+    }
+    findings
+}
+
+fn running(injector: Injector<'_>) -> Finding {
+    let (ready, wanted) = (injector.ready(), injector.wanted());
+    let message = format!(
+        "Deployment {}: {ready} of {wanted} replicas are ready",
+        place(injector.0)
+    );
+    match (ready < wanted, ready) {
+        (_, 0) => Finding::failed(Code::InjectorNotReady, message),
+        (true, _) => Finding::warning(Code::InjectorNotReady, message),
+        (false, _) => Finding::ok(Code::InjectorRunning, message),
+    }
+}
+
+fn same_version(injector: Injector<'_>, version: &str) -> Finding {
+    match injector.version() {
+        Some(tag) if tag.trim_start_matches('v') == version => Finding::ok(
+            Code::InjectorVersion,
+            format!("the webhook is of this version, {version}"),
+        ),
+        Some(tag) => {
+            let message = format!("the webhook's image is {tag}, this outrigger is {version}");
+            Finding::warning(Code::InjectorVersionSkew, message)
+        }
+        None => {
+            let message = "the webhook's image has no tag that would tell its version";
+            Finding::unknown(Code::InjectorVersion, message)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use std::slice;
+
+    fn deployment(name: &str, image: &str, command: &str, ready: u64) -> Value {
+        json!({
+            "metadata": {"namespace": "linkerd", "name": name, "labels": {CONTROL_PLANE_COMPONENT: "proxy-injector"}},
+            "spec": {"replicas": 2, "template": {"spec": {
+                "serviceAccountName": "injector", "containers": [{"image": image, "args": [command]}]}}},
+            "status": {"readyReplicas": ready},
+        })
+    }
+
+    fn codes(deployments: &[Value]) -> Vec<(&'static str, &'static str)> {
+        let findings = judge(deployments, "0.1.0");
+        findings.iter().map(|it| (it.code.word(), it.status.word())).collect()
+    }
+
+    #[test]
+    fn our_injector_is_told_from_linkerds() {
+        let ours = deployment("a", "localhost:5000/outrigger:0.1.0", "webhook", 2);
+        let linkerds = deployment("b", "cr.l5d.io/linkerd/controller:edge-26.1.1", "proxy-injector", 1);
+        assert_eq!(Injector::read(&ours).unwrap().account(), Some(("linkerd", "injector")));
+        let well = [("injector_running", "ok"), ("injector_version", "ok")];
+        assert_eq!(codes(slice::from_ref(&ours)), well);
+        assert_eq!(codes(slice::from_ref(&linkerds)), [("injector_missing", "failed")]);
+        assert_eq!(codes(&[ours, linkerds])[0], ("two_injectors", "failed"));
+        assert!(Injector::read(&json!({"metadata": {"name": "web"}})).is_none());
+    }
+
+    #[test]
+    fn replicas_and_versions_are_compared() {
+        let ours = |image: &str, ready| codes(&[deployment("a", image, "webhook", ready)]);
+        assert_eq!(ours("outrigger:0.1.0", 1)[0], ("injector_not_ready", "warning"));
+        assert_eq!(ours("outrigger:0.1.0", 0)[0], ("injector_not_ready", "failed"));
+        assert_eq!(ours("outrigger:v0.1.0", 2)[1], ("injector_version", "ok"));
+        assert_eq!(
+            ours("outrigger:0.2.0@sha256:ab", 2)[1],
+            ("injector_version_skew", "warning")
+        );
+        assert_eq!(ours("localhost:5000/outrigger", 2)[1], ("injector_version", "unknown"));
+    }
+}

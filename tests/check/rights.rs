@@ -1,0 +1,105 @@
+//! With few rights, what is unknown is said by name.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::answer::Answer;
+use crate::deployment;
+use crate::installation::{Installation, post};
+
+#[tokio::test]
+async fn what_may_not_be_read_is_unknown() {
+    let installation = Installation::new("127.104.0.0/16").await;
+    let shop = installation.meshed("shop", "privileged").await;
+    post(&shop, "apis/apps/v1", "deployments", &deployment("web", &json!({}))).await;
+    let folder = TempDir::new().unwrap();
+    let as_user = |user: &str| kubeconfig(&installation, folder.path(), user);
+
+    let stranger = Answer::to(&as_user("stranger"), &[]);
+    assert_eq!(stranger.status, Some(1), "{stranger:#?}");
+    let unreadable = stranger
+        .faults()
+        .into_iter()
+        .filter(|code| *code == "not_readable")
+        .count();
+    assert!(unreadable > 10, "{stranger:#?}");
+    let said = stranger.says("not_readable");
+    assert!(
+        said.starts_with(
+            "failed: namespaces cannot be read, so unknown: which workloads ask for the mesh\nnamespaces is forbidden: "
+        ),
+        "{said}"
+    );
+    assert!(!stranger.has("webhook_not_registered") && !stranger.has("injector_missing"));
+    let (pre, missing) = (
+        Answer::to(&as_user("stranger"), &["--pre"]),
+        "create deployments.apps in linkerd",
+    );
+    assert!(pre.says("may_not_install").contains(missing), "{pre:#?}");
+
+    // Whoever may see one namespace is told about that one.
+    let rules = json!([
+        {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get"]},
+        {"apiGroups": ["apps", "batch", "networking.k8s.io"], "resources": ["*"], "verbs": ["list"]},
+    ]);
+    grant(&installation, "developer", &rules).await;
+    let answer = Answer::to(&as_user("developer"), &["--namespace", "shop"]);
+    assert_eq!(answer.status, Some(0), "{answer:#?}");
+    assert!(
+        answer.has("workloads_admitted") && answer.has("network_policies"),
+        "{answer:#?}"
+    );
+    assert_eq!(answer.json["workloads"][0]["workload"], "Deployment/web");
+    let said = answer.says("dry_run_not_tried");
+    assert!(said.contains("cannot create resource \"pods\""), "{said}");
+    let unknown: Vec<_> = answer.json["checks"].as_array().unwrap().iter().collect();
+    let nodes = unknown
+        .iter()
+        .find(|line| line["message"].as_str().unwrap().starts_with("nodes cannot be read"));
+    assert!(nodes.is_some_and(|line| line["status"] == "unknown"), "{answer:#?}");
+
+    the_webhooks_own(&installation).await;
+    let nobody = TempDir::new().unwrap();
+    let missing = Answer::to(&nobody.path().join("none"), &[]);
+    assert_eq!(missing.status, Some(2), "{}", missing.said);
+}
+
+/// The webhook's account loses a right.
+async fn the_webhooks_own(installation: &Installation) {
+    let path = "/apis/rbac.authorization.k8s.io/v1/clusterroles/linkerd-linkerd-proxy-injector";
+    let rules = json!([{"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "list", "watch"]}]);
+    installation.patch(path, &json!({"rules": rules})).await;
+    let answer = Answer::until(&installation.kubeconfig(), &[], "webhook_lacks_rights").await;
+    let said = answer.says("webhook_lacks_rights");
+    assert!(
+        said.starts_with("warning: linkerd/linkerd-proxy-injector lacks ") && said.contains("list nodes"),
+        "{said}"
+    );
+}
+
+async fn grant(installation: &Installation, user: &str, rules: &Value) {
+    const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
+    let role = json!({"metadata": {"name": user}, "rules": rules});
+    installation.create(&format!("{RBAC}/clusterroles"), &role).await;
+    let binding = json!({
+        "metadata": {"name": user},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": user},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
+    });
+    installation
+        .create(&format!("{RBAC}/clusterrolebindings"), &binding)
+        .await;
+}
+
+/// The cluster's kubeconfig, in which one acts as `user`.
+fn kubeconfig(installation: &Installation, folder: &Path, user: &str) -> PathBuf {
+    let text = fs::read_to_string(installation.kubeconfig()).unwrap();
+    let mut configuration: Value = serde_json::from_str(&text).unwrap();
+    configuration["users"][0]["user"]["as"] = user.into();
+    let file = folder.join(format!("{user}.json"));
+    fs::write(&file, configuration.to_string()).unwrap();
+    file
+}
