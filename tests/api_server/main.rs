@@ -35,6 +35,7 @@ mod configuration;
 mod control_plane;
 mod explain;
 mod fixtures;
+mod hanging;
 mod installation;
 mod least_privilege;
 mod lifecycle;

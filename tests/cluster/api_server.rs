@@ -10,6 +10,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use kube::Client;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
 use super::process::Process;
@@ -25,6 +26,17 @@ pub(super) struct ApiServer {
     edition: Edition,
     etcd: String,
     port: Port,
+}
+
+/// A server that hangs until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Hanging(Pid);
+
+impl Drop for Hanging {
+    fn drop(&mut self) {
+        // One that has ended meanwhile needs no waking.
+        let _woken = kill_process(self.0, Signal::CONT);
+    }
 }
 
 /// The kubeconfig file under `scratch`; it names an account of `system:masters`.
@@ -49,6 +61,14 @@ impl ApiServer {
     pub(super) async fn restart(&mut self, scratch: &Path, options: Options) -> Result<(), String> {
         self.stop().await;
         self.run(scratch, options).await
+    }
+
+    pub(super) fn hang(&self) -> Hanging {
+        let process = self.process.as_ref().expect("the API server runs");
+        let id = i32::try_from(process.id()).ok().and_then(Pid::from_raw);
+        let id = id.expect("a process has a number");
+        kill_process(id, Signal::STOP).expect("the API server can be stopped");
+        Hanging(id)
     }
 
     pub(super) async fn stop(&mut self) {

@@ -47,7 +47,7 @@ pub(crate) use webhook::{Webhook, WebhookOptions};
 
 pub(crate) use process::Process;
 
-use api_server::ApiServer;
+use api_server::{ApiServer, Hanging};
 
 /// Which kube-apiserver runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -120,6 +120,11 @@ impl Cluster {
     /// Stops the API server; it stays away until it is started again.
     pub(crate) async fn stop_api_server(&mut self) {
         self.api_server.stop().await;
+    }
+
+    /// Has the API server hang: it takes connections and answers nobody, until what this returns is dropped.
+    pub(crate) fn hang_api_server(&self) -> Hanging {
+        self.api_server.hang()
     }
 
     /// The port of the API server, on loopback.
