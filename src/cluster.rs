@@ -2,7 +2,7 @@
 //!
 //! No request waits for the API server while caches are warm. A namespace that is not in the index yet costs one get, an
 //! unknown owner one get, each with a deadline and shared by all requests that ask at the same time. There is never a
-//! watch on pods. Where the API server cannot be reached, what was known last is served and said to be stale.
+//! watch on pods but for those of the CNI plugin. Where the API server cannot be reached, what was known last is served and said to be stale.
 
 pub mod connect;
 pub mod events;

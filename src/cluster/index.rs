@@ -3,11 +3,14 @@
 mod collection;
 mod compiler;
 mod placements;
+mod plugin_pods;
 mod read;
 mod sources;
 
 pub use collection::{Collection, Freshness};
 pub(super) use compiler::Compiler;
+pub use plugin_pods::{PluginPlace, PluginPod, PluginPods};
+pub(super) use plugin_pods::{PodSpec, PodStatus, plugin_pod};
 pub use read::ObjectsError;
 pub(super) use read::{
     Kept, NodeSpec, NodeStatus, binding, findings, flatten, limits, namespace, node, plugin, policy, role,
@@ -22,8 +25,10 @@ use crate::policy::installed::Source;
 use crate::policy::pod_security::Server;
 use crate::policy::probe::{CONFIG_MAP, Report, Standing, Word};
 use crate::policy::{Installed, Release};
+use k8s_openapi::jiff::Timestamp;
 use placements::Placements;
 use serde_json::{Map, Value};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,6 +41,10 @@ pub struct Index {
     pub nodes: Collection<Node>,
     /// Each DaemonSet of the CNI plugin, by `NAMESPACE/NAME`.
     pub plugins: Collection<Plugin>,
+    /// The pods of these.
+    pub plugin_pods: PluginPods,
+    /// The nodes where they have been failing for long, by name.
+    failing: Collection<()>,
     /// What policies are compiled from.
     pub sources: Sources,
     /// What a probe found out: the ConfigMap of that name, where there is one.
@@ -81,6 +90,12 @@ impl Index {
         index.nodes.reset(found.nodes);
         index.plugins.reset(found.plugins);
         index.findings.reset(found.findings);
+        for (place, name, pod) in found.plugin_pods {
+            let pods = index.plugin_pods.at(&place);
+            pods.apply(name, pod);
+            pods.seal();
+        }
+        index.look_after_plugins(Timestamp::now());
         index.sources.complete();
         index.set_server(server);
         index.compile();
@@ -125,6 +140,14 @@ impl Index {
         self.server = server.or(self.server);
     }
 
+    /// Notes where the plugin has been failing for long at `now`, and says where it has its pods; those elsewhere are forgotten.
+    pub fn look_after_plugins(&mut self, now: Timestamp) -> BTreeSet<PluginPlace> {
+        let places = self.plugins.iter().map(PluginPlace::of).collect();
+        self.plugin_pods.retain(&places);
+        self.failing.reset(self.plugin_pods.failing(&self.nodes, now));
+        places
+    }
+
     /// Whether namespaces were listed and the server has told its release, and everything else was listed or could not be,
     /// and policies are compiled.
     ///
@@ -148,6 +171,7 @@ impl Index {
         ];
         all.extend(self.sources.status());
         all.extend(self.listens_to_probe.then(|| self.findings.status("configmaps")));
+        all.extend(self.plugin_pods.status());
         all
     }
 
@@ -172,7 +196,7 @@ impl Index {
         let placed = self
             .nodes
             .is_listed()
-            .then(|| self.placements.of(pod, &self.nodes, &self.plugins));
+            .then(|| self.placements.of(pod, &self.nodes, &self.plugins, &self.failing));
         let troubles = [
             ("namespaces", self.namespaces.trouble()),
             ("nodes", self.nodes.trouble()),

@@ -1,6 +1,7 @@
 //! Watches that feed the index, each with its own back-off, none waiting for another.
 
 mod discovery;
+mod plugin_pods;
 mod policies;
 
 pub use discovery::{resource_of, server_of, serves};
@@ -53,8 +54,11 @@ struct Resource<K, T> {
     /// What is kept of an object.
     keep: fn(K) -> Kept<T>,
     /// Where it is kept.
-    collection: fn(&mut Index) -> &mut Collection<T>,
+    collection: Box<Place<T>>,
 }
+
+/// Finds the collection of a resource.
+type Place<T> = dyn Fn(&mut Index) -> &mut Collection<T> + Send + Sync;
 
 /// Runs all watches.
 pub(super) async fn all(client: &Client, index: &Mutex<Index>, findings_in: Option<&str>) {
@@ -63,6 +67,7 @@ pub(super) async fn all(client: &Client, index: &Mutex<Index>, findings_in: Opti
         namespaces(&feed),
         nodes(&feed),
         plugins(&feed),
+        plugin_pods::run(&feed),
         discovery::run(&feed),
         policies::run(&feed),
         findings(&feed, findings_in),
@@ -86,33 +91,21 @@ impl<'f> Feed<'f> {
 
 async fn namespaces(feed: &Feed<'_>) {
     let api = Api::<PartialObjectMeta<v1::Namespace>>::all(feed.client.clone());
-    let resource = Resource {
-        name: "namespaces",
-        keep: index::namespace,
-        collection: |index| &mut index.namespaces,
-    };
+    let resource = Resource::new("namespaces", index::namespace, |index| &mut index.namespaces);
     follow(watcher(api, Config::default().page_size(PAGE)), feed, &resource, QUIET).await;
 }
 
 async fn nodes(feed: &Feed<'_>) {
     let nodes = ApiResource::erase::<v1::Node>(&());
     let api = Api::<Object<NodeSpec, NodeStatus>>::all_with(feed.client.clone(), &nodes);
-    let resource = Resource {
-        name: "nodes",
-        keep: index::node,
-        collection: |index| &mut index.nodes,
-    };
+    let resource = Resource::new("nodes", index::node, |index| &mut index.nodes);
     follow(watcher(api, Config::default().page_size(PAGE)), feed, &resource, QUIET).await;
 }
 
 async fn plugins(feed: &Feed<'_>) {
     let daemon_sets = ApiResource::erase::<DaemonSet>(&());
     let api = Api::<Object<Value, NotUsed>>::all_with(feed.client.clone(), &daemon_sets);
-    let resource = Resource {
-        name: "daemonsets",
-        keep: index::plugin,
-        collection: |index| &mut index.plugins,
-    };
+    let resource = Resource::new("daemonsets", index::plugin, |index| &mut index.plugins);
     follow(watcher(api, Config::default().page_size(PAGE)), feed, &resource, QUIET).await;
 }
 
@@ -120,11 +113,7 @@ async fn plugins(feed: &Feed<'_>) {
 async fn findings(feed: &Feed<'_>, namespace: Option<&str>) {
     let Some(namespace) = namespace else { return };
     let api = Api::<v1::ConfigMap>::namespaced(feed.client.clone(), namespace);
-    let resource = Resource {
-        name: "configmaps",
-        keep: index::findings,
-        collection: |index| &mut index.findings,
-    };
+    let resource = Resource::new("configmaps", index::findings, |index| &mut index.findings);
     // By its name: the webhook's account may read no other.
     let config = Config::default().fields(&format!("metadata.name={CONFIG_MAP}"));
     follow(watcher(api, config), feed, &resource, QUIET).await;
@@ -170,6 +159,18 @@ async fn follow<K, T: PartialEq>(
 }
 
 impl<K, T: PartialEq> Resource<K, T> {
+    fn new(
+        name: &'static str,
+        keep: fn(K) -> Kept<T>,
+        collection: impl Fn(&mut Index) -> &mut Collection<T> + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            name,
+            keep,
+            collection: Box::new(collection),
+        }
+    }
+
     fn state(&self, index: &mut Index) -> (Freshness, u64) {
         let collection = (self.collection)(index);
         (collection.freshness(), collection.generation())
@@ -244,11 +245,8 @@ mod tests {
     async fn a_watch_that_stays_quiet_after_a_failure_is_taken_to_stand() {
         let (index, client) = (Mutex::default(), Client::new(axum::Router::new(), "default"));
         let feed = Feed::new(&client, &index);
-        let resource: Resource<Node, Node> = Resource {
-            name: "nodes",
-            keep: |node| (node.name.as_str().into(), Some(node)),
-            collection: |index| &mut index.nodes,
-        };
+        let keep = |node: Node| (node.name.as_str().into(), Some(node));
+        let resource = Resource::new("nodes", keep, |index| &mut index.nodes);
         let events = [
             Ok(Event::Init),
             Ok(Event::InitDone),

@@ -18,6 +18,8 @@ pub enum Caution {
     NoNodeForPod,
     /// Nobody can tell where the CNI plugin is.
     CniCoverageUnknown,
+    /// The CNI plugin is failing on nodes that the pod can land on.
+    CniFailing,
     /// Init containers start before the proxy, and after the rules.
     InitContainersWithoutNetwork,
     /// The pod gets a node selector.
@@ -44,13 +46,14 @@ pub enum Caution {
 
 impl Caution {
     /// Every kind.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::IgnoredValue,
         Self::DoubtfulValue,
         Self::DebugContainerRefused,
         Self::ReleaseAssumed,
         Self::NoNodeForPod,
         Self::CniCoverageUnknown,
+        Self::CniFailing,
         Self::InitContainersWithoutNetwork,
         Self::HeldToCniNodes,
         Self::PluginIgnoresAnnotation,
@@ -73,6 +76,7 @@ impl Caution {
             Self::ReleaseAssumed => "release_assumed",
             Self::NoNodeForPod => "no_node_for_pod",
             Self::CniCoverageUnknown => "cni_coverage_unknown",
+            Self::CniFailing => "cni_failing",
             Self::InitContainersWithoutNetwork => "init_containers_without_network",
             Self::HeldToCniNodes => "held_to_cni_nodes",
             Self::PluginIgnoresAnnotation => "plugin_ignores_annotation",

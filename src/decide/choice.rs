@@ -319,6 +319,7 @@ impl<'a> Choice<'a> {
         match coverage {
             Coverage::NoNodes => draft.warn(Caution::NoNodeForPod, coverage.to_string()),
             Coverage::Unknown { .. } => draft.warn(Caution::CniCoverageUnknown, coverage.to_string()),
+            Coverage::Failing { .. } => draft.warn(Caution::CniFailing, coverage.to_string()),
             Coverage::Declared | Coverage::All { .. } | Coverage::Some { .. } | Coverage::None => {}
         }
         if !starved.is_empty() {

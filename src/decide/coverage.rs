@@ -7,6 +7,11 @@ use super::placement::{Node, Placement};
 use crate::pod::Pod;
 use serde_json::Value;
 use std::fmt;
+use std::time::Duration;
+
+/// How long the plugin has to fail on a node until the node counts as having none: longer than a roll-out of the plugin takes
+/// there, or a restart of the node.
+pub const FAILING_AFTER: Duration = Duration::from_secs(5 * 60);
 
 /// The answer for one placement.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +35,15 @@ pub enum Coverage {
         uncovered: String,
         /// A label of covered nodes only, to hold the pod to them.
         selector: Option<(String, String)>,
+    },
+    /// It is meant for nodes that the pod can land on, and has been failing there.
+    Failing {
+        /// On how many.
+        failing: usize,
+        /// For how many it is meant: no others are left where it is failing on some of them only.
+        nodes: usize,
+        /// One where it is failing.
+        node: String,
     },
     /// No node that the pod can land on has it.
     None,
@@ -59,6 +73,12 @@ impl fmt::Display for Coverage {
             } => write!(
                 f,
                 "the CNI plugin is meant for {covered} of {nodes} nodes that the pod can land on, not for {uncovered}"
+            ),
+            Self::Failing { failing, nodes, node } => write!(
+                f,
+                "the CNI plugin has been failing for {} minutes on {failing} of {nodes} nodes that it is meant for and the pod can \
+                 land on, {node} among them",
+                FAILING_AFTER.as_secs() / 60
             ),
             Self::Unknown { why } => write!(f, "where the CNI plugin is cannot be known: {why}"),
             Self::None => f.write_str("no CNI plugin is meant for any node that the pod can land on"),
@@ -107,8 +127,14 @@ impl Plugin {
     }
 }
 
-/// Judges one placement against every Linux node.
-pub fn judge<'n>(placement: &Placement, nodes: impl Iterator<Item = &'n Node>, plugins: &[Plugin]) -> Coverage {
+/// Judges one placement against every Linux node; `failing` says of a node, by name, whether the plugin has been failing
+/// there for long.
+pub fn judge<'n>(
+    placement: &Placement,
+    nodes: impl Iterator<Item = &'n Node>,
+    plugins: &[Plugin],
+    failing: impl Fn(&str) -> bool,
+) -> Coverage {
     let reachable: Vec<_> = nodes
         .filter(|node| !node.is_windows() && placement.admits(node))
         .collect();
@@ -117,6 +143,18 @@ pub fn judge<'n>(placement: &Placement, nodes: impl Iterator<Item = &'n Node>, p
     }
     let covered = |node: &Node| plugins.iter().any(|plugin| plugin.covers(node));
     let (with, without): (Vec<&Node>, Vec<&Node>) = reachable.into_iter().partition(|node| covered(node));
+    let mut broken = with.iter().filter(|node| failing(&node.name));
+    if let Some(first) = broken.next() {
+        let failing = 1 + broken.count();
+        // Where the pod is held to nodes for which the plugin is meant, some may fail there as elsewhere.
+        if without.is_empty() || failing == with.len() {
+            return Coverage::Failing {
+                failing,
+                nodes: with.len(),
+                node: first.name.clone(),
+            };
+        }
+    }
     match (with.as_slice(), without.as_slice()) {
         ([], []) => Coverage::NoNodes,
         ([], _) => Coverage::None,
@@ -158,7 +196,13 @@ mod tests {
     }
 
     fn coverage(pod: &Value, nodes: &[Node], plugins: &[Plugin]) -> Coverage {
-        judge(&Placement::of(&Pod::new(&json!({"spec": pod}))), nodes.iter(), plugins)
+        failing(pod, nodes, plugins, &[])
+    }
+
+    /// The same where the plugin has been failing on the nodes that are named.
+    fn failing(pod: &Value, nodes: &[Node], plugins: &[Plugin], names: &[&str]) -> Coverage {
+        let placement = Placement::of(&Pod::new(&json!({"spec": pod})));
+        judge(&placement, nodes.iter(), plugins, |name| names.contains(&name))
     }
 
     #[test]
@@ -197,6 +241,35 @@ mod tests {
             panic!()
         };
         assert_eq!(selector, None);
+    }
+
+    #[test]
+    fn where_the_plugin_is_failing_it_is_not() {
+        let cni = |name| node(name, &json!({"cni": "yes"}));
+        let (all, plugins) = ([cni("a"), cni("b")], [plugin(&json!({"nodeSelector": {"cni": "yes"}}))]);
+        let on = |failing, nodes| Coverage::Failing {
+            failing,
+            nodes,
+            node: "a".to_owned(),
+        };
+        assert_eq!(failing(&json!({}), &all, &plugins, &["a"]), on(1, 2));
+        assert_eq!(failing(&json!({}), &all, &plugins, &["a", "b"]), on(2, 2));
+        assert_eq!(
+            failing(&json!({"nodeName": "b"}), &all, &plugins, &["a"]),
+            Coverage::All { nodes: 1 }
+        );
+        // Beside a node for which it is not meant, it is on some nodes for as long as it works on one.
+        let some = [cni("a"), cni("b"), node("c", &json!({}))];
+        let Coverage::Some { selector, .. } = failing(&json!({}), &some, &plugins, &["a"]) else {
+            panic!()
+        };
+        assert_eq!(selector, Some(("cni".to_owned(), "yes".to_owned())));
+        assert_eq!(failing(&json!({}), &some, &plugins, &["a", "b"]), on(2, 2));
+        assert_eq!(
+            on(1, 2).to_string(),
+            "the CNI plugin has been failing for 5 minutes on 1 of 2 nodes that it is meant for and the pod can land on, a \
+             among them"
+        );
     }
 
     #[test]

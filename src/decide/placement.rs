@@ -11,6 +11,9 @@ use std::collections::BTreeMap;
 /// tolerates; a decision must not flip with them.
 const CONDITION_TAINTS: &str = "node.kubernetes.io/";
 
+/// The taints of a node that is not ready, or of which nothing is heard.
+const LOST: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
+
 /// Key of the taint that keeps pods off a new node until the CNI plugin is there.
 pub const STARTUP_TAINT: &str = "outrigger.linkerd.io/cni-not-ready";
 
@@ -74,6 +77,11 @@ impl Node {
                 .and_then(Value::as_str)
                 .and_then(|version| version.parse().ok()),
         }
+    }
+
+    /// Whether nothing is heard of the node itself.
+    pub fn is_lost(&self) -> bool {
+        self.taints.iter().any(|taint| LOST.contains(&taint.key.as_str()))
     }
 
     /// Whether the node runs Windows.

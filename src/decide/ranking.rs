@@ -69,10 +69,14 @@ pub(super) fn rank(asked: Option<Redirection>, coverage: &Coverage, starved: &[&
                 .impossible
                 .push(format!("cni: {coverage}, and no label tells such nodes apart"));
         }
+        // Most nodes have it: better a pod that waits on one of the others than no pod at all.
+        Coverage::Failing { failing, nodes, .. } if failing < nodes => {
+            ranking.add(Redirection::Cni, reason(InjectReason::CniFailingOnSomeNodes));
+        }
         // What is not known speaks against a candidate only where another is admitted; the validator keeps a pod from
         // running without rules.
         Coverage::Unknown { .. } => ranking.add(Redirection::Cni, reason(InjectReason::CniCoverageUnknown)),
-        Coverage::None => ranking.impossible.push(format!("cni: {coverage}")),
+        Coverage::None | Coverage::Failing { .. } => ranking.impossible.push(format!("cni: {coverage}")),
         Coverage::Declared | Coverage::All { .. } | Coverage::NoNodes => {}
     }
     ranking

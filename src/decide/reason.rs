@@ -16,6 +16,8 @@ pub enum InjectReason {
     InitContainerAdmitted,
     /// The CNI plugin is on some nodes, to which the pod is held.
     CniOnSomeNodes,
+    /// The CNI plugin is meant for every node, and failing on some.
+    CniFailingOnSomeNodes,
     /// The CNI plugin is there, though the application's init containers will have no network.
     CniDespiteInitContainers,
     /// The API server refuses the pod as it came, and will say so.
@@ -33,6 +35,7 @@ impl InjectReason {
             Self::CniCoversEveryNode => "cni_covers_every_node",
             Self::InitContainerAdmitted => "init_container_admitted",
             Self::CniOnSomeNodes => "cni_on_some_nodes",
+            Self::CniFailingOnSomeNodes => "cni_failing_on_some_nodes",
             Self::CniDespiteInitContainers => "cni_despite_init_containers",
             Self::RefusedAnyway => "refused_anyway",
             Self::CniCoverageUnknown => "cni_coverage_unknown",
@@ -50,6 +53,9 @@ impl fmt::Display for InjectReason {
             Self::InitContainerAdmitted => "the policies in force admit linkerd-init",
             Self::CniOnSomeNodes => {
                 "the policies in force refuse linkerd-init; the pod is held to nodes with the CNI plugin"
+            }
+            Self::CniFailingOnSomeNodes => {
+                "the policies in force refuse linkerd-init; the CNI plugin is meant for every node, and failing on some"
             }
             Self::CniDespiteInitContainers => {
                 "the policies in force refuse linkerd-init; the CNI plugin redirects traffic before the proxy runs"

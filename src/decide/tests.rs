@@ -163,6 +163,24 @@ fn the_redirection_follows_policy_and_plugin() {
 }
 
 #[test]
+fn a_plugin_that_fails_somewhere_is_the_last_resort() {
+    let on = |failing| Coverage::Failing {
+        failing,
+        nodes: 2,
+        node: "n1".to_owned(),
+    };
+    let open = case().covered(on(1)).decide();
+    assert_eq!(open.code(), "init_container_admitted");
+    let closed = case().enforcing("baseline").covered(on(1)).decide();
+    assert_eq!(closed.code(), "cni_failing_on_some_nodes");
+    let warnings: Vec<_> = closed.warnings.iter().map(ToString::to_string).collect();
+    assert_eq!(warnings, [format!("cni_failing: {}", on(1))]);
+    let nowhere = case().enforcing("baseline").covered(on(2)).decide();
+    assert_eq!(nowhere.code(), "no_redirection_admitted");
+    assert!(nowhere.message().contains(&on(2).to_string()), "{}", nowhere.message());
+}
+
+#[test]
 fn a_pod_that_nothing_fits_may_be_admitted_without_a_proxy() {
     let values = "linkerdVersion: v1\noutrigger: {onRefused: skip}";
     let decision = Case {

@@ -34,6 +34,7 @@ mod cni_plugin;
 mod configuration;
 mod control_plane;
 mod explain;
+mod failing_plugin;
 mod fixtures;
 mod hanging;
 mod installation;

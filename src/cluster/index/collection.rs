@@ -57,6 +57,11 @@ impl<T: PartialEq> Collection<T> {
         self.items.get(name).cloned()
     }
 
+    /// Whether there is one of that name.
+    pub fn contains(&self, name: &str) -> bool {
+        self.items.contains_key(name)
+    }
+
     /// All objects, by name.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.items.values().map(|item| &**item)

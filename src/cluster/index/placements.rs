@@ -35,13 +35,20 @@ pub(super) struct Placed {
 pub(super) struct Placements {
     judged: HashMap<Key, Placed>,
     secret: RandomState,
-    /// The generations of nodes and plugins that were judged.
-    generations: (u64, u64),
+    /// The generations of nodes, of plugins and of their failures that were judged.
+    generations: [u64; 3],
 }
 
 impl Placements {
-    pub(super) fn of(&mut self, pod: &Pod<'_>, nodes: &Collection<Node>, plugins: &Collection<Plugin>) -> Placed {
-        let generations = (nodes.generation(), plugins.generation());
+    /// `failing` are the nodes where a plugin has been failing for long, by name.
+    pub(super) fn of(
+        &mut self,
+        pod: &Pod<'_>,
+        nodes: &Collection<Node>,
+        plugins: &Collection<Plugin>,
+        failing: &Collection<()>,
+    ) -> Placed {
+        let generations = [nodes.generation(), plugins.generation(), failing.generation()];
         if generations != self.generations || self.judged.len() >= REMEMBERED {
             self.judged.clear();
             self.generations = generations;
@@ -56,13 +63,13 @@ impl Placements {
         if let Some(name) = only_node(pod) {
             // Each pod of a DaemonSet has a placement of its own: not worth remembering, and only one node to look at.
             let node = nodes.get(name);
-            return Placed::judge(pod, || node.as_deref().into_iter(), plugins);
+            return Placed::judge(pod, || node.as_deref().into_iter(), plugins, failing);
         }
         let key = self.secret.hash_one(placement::source(pod));
         if let Some(known) = self.judged.get(&key) {
             return known.clone();
         }
-        let placed = Placed::judge(pod, || nodes.iter(), plugins);
+        let placed = Placed::judge(pod, || nodes.iter(), plugins, failing);
         self.judged.insert(key, placed.clone());
         placed
     }
@@ -73,11 +80,12 @@ impl Placed {
         pod: &Pod<'_>,
         nodes: impl Fn() -> N,
         plugins: &Collection<Plugin>,
+        failing: &Collection<()>,
     ) -> Self {
         let placement = Placement::of(pod);
         let plugins: Vec<Plugin> = plugins.iter().cloned().collect();
         Self {
-            coverage: Arc::new(judge(&placement, nodes(), &plugins)),
+            coverage: Arc::new(judge(&placement, nodes(), &plugins, |node| failing.contains(node))),
             old_kubelets: OldKubelets::judge(&placement, nodes()).map(Arc::new),
         }
     }

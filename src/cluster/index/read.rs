@@ -4,7 +4,7 @@ mod policies;
 
 pub(in crate::cluster) use policies::{binding, limits, policy, role};
 
-use super::Sources;
+use super::{PluginPlace, PluginPod, Sources, plugin_pod};
 use crate::cluster::facts::Namespace;
 use crate::decide::coverage::Plugin;
 use crate::decide::placement::{Node, Taint};
@@ -145,6 +145,7 @@ pub(super) struct Objects {
     pub(super) nodes: Vec<(Arc<str>, Node)>,
     pub(super) plugins: Vec<(Arc<str>, Plugin)>,
     pub(super) findings: Vec<(Arc<str>, Report)>,
+    pub(super) plugin_pods: Vec<(PluginPlace, Arc<str>, PluginPod)>,
     pub(super) sources: Sources,
 }
 
@@ -172,6 +173,12 @@ impl Objects {
             ("apps/v1", "DaemonSet") => {
                 let (key, found) = plugin(decode("DaemonSet", object)?);
                 self.plugins.extend(found.map(|found| (key, found)));
+            }
+            ("v1", "Pod") => {
+                if let Some(place) = PluginPlace::of_pod(object) {
+                    let (key, found) = plugin_pod(decode("Pod", object)?);
+                    self.plugin_pods.extend(found.map(|found| (place, key, found)));
+                }
             }
             _ => {
                 if let Some(source) = Source::of(object) {

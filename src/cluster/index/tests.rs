@@ -108,6 +108,41 @@ fn coverage_is_judged_once_until_something_changes() {
 }
 
 #[test]
+fn pods_of_the_plugin_tell_where_it_is_failing() {
+    let labels = json!({"app.kubernetes.io/name": "outrigger-cni"});
+    let metadata = |name: &str| json!({"name": name, "namespace": "linkerd-cni", "labels": labels});
+    let ready = json!({"type": "Ready", "status": "False", "lastTransitionTime": "2024-01-01T00:00:00Z"});
+    let node = |name: &str| json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}});
+    let objects = [
+        json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": metadata("agent"),
+            "spec": {"template": {"spec": {}}}}),
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata("agent-1"), "spec": {"nodeName": "n1"},
+            "status": {"conditions": [ready]}}),
+        node("n1"),
+        node("n2"),
+    ];
+    let mut index = Index::from_objects(&objects, None).unwrap();
+    let failing = Coverage::Failing {
+        failing: 1,
+        nodes: 2,
+        node: "n1".to_owned(),
+    };
+    assert_eq!(*coverage(&mut index, &json!({})), failing);
+    assert_eq!(
+        *coverage(&mut index, &json!({"nodeName": "n2"})),
+        Coverage::All { nodes: 1 }
+    );
+    let status = index.status();
+    let pods = status.iter().find(|status| status.resource == "pods").unwrap();
+    assert_eq!((pods.objects, pods.freshness), (1, Freshness::Current));
+    // Without the plugin nobody cares for its pods.
+    index.plugins.delete("linkerd-cni/agent");
+    assert!(index.look_after_plugins(Timestamp::now()).is_empty());
+    assert_eq!(*coverage(&mut index, &json!({})), Coverage::None);
+    assert!(index.status().iter().all(|status| status.resource != "pods"));
+}
+
+#[test]
 fn a_manifest_of_the_wrong_shape_is_named() {
     let bad = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "labels": {"zone": 7}}});
     let error = Index::from_objects(&[bad], None).unwrap_err().to_string();

@@ -98,18 +98,14 @@ async fn grants(feed: &Feed<'_>) {
 }
 
 /// The watch of one resource.
-async fn of<T: PartialEq>(
+async fn of<T: PartialEq + 'static>(
     feed: &Feed<'_>,
     source: Source,
     keep: fn(DynamicObject) -> Kept<T>,
     collection: fn(&mut Index) -> &mut Collection<T>,
 ) {
     let api = Api::<DynamicObject>::all_with(feed.client.clone(), &resource_of(source));
-    let resource = Resource {
-        name: source.resource(),
-        keep,
-        collection,
-    };
+    let resource = Resource::new(source.resource(), keep, collection);
     let watch = watcher(api, Config::default().page_size(PAGE));
     Box::pin(follow(watch, feed, &resource, QUIET)).await;
 }

@@ -83,7 +83,7 @@ fn uncovered(installed: &[Installed], nodes: &[Value], declared: bool) -> Option
     let on = |node: &Value| {
         let pod = json!({"spec": {"nodeName": name(node)}});
         let placement = Placement::of(&Pod::new(&pod));
-        coverage::judge(&placement, iter::once(&Node::read(node)), &plugins)
+        coverage::judge(&placement, iter::once(&Node::read(node)), &plugins, |_| false)
     };
     let bare: Vec<_> = nodes
         .iter()

@@ -1,0 +1,56 @@
+//! The watches of the CNI plugin's own pods, one a node, by its label and where it is installed alone: no right on the pods
+//! of other namespaces is needed. Without it, where the plugin is meant to be is all that is known.
+
+use super::{Feed, PAGE, QUIET, Resource, follow};
+use crate::cluster::index::{self, PluginPlace};
+use futures::future::{join_all, pending};
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::jiff::Timestamp;
+use kube::Api;
+use kube::api::{ApiResource, Object};
+use kube::runtime::watcher::{Config, watcher};
+use std::collections::BTreeSet;
+use std::time::Duration;
+use tokio::time::sleep;
+
+/// How often it is looked where the plugin has its pods, and for how long they have been failing: often against the
+/// minutes that a failure counts after.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// Runs all of them.
+pub(super) async fn run(feed: &Feed<'_>) {
+    let mut places = BTreeSet::new();
+    loop {
+        tokio::select! {
+            () = watch(feed, &places) => {}
+            moved = look(feed, &places) => places = moved,
+        }
+    }
+}
+
+/// Looks again and again until the plugin has its pods elsewhere.
+async fn look(feed: &Feed<'_>, places: &BTreeSet<PluginPlace>) -> BTreeSet<PluginPlace> {
+    loop {
+        let now = feed.index().look_after_plugins(Timestamp::now());
+        if now != *places {
+            return now;
+        }
+        sleep(LOOK).await;
+    }
+}
+
+/// Watches the pods at each of `places`.
+async fn watch(feed: &Feed<'_>, places: &BTreeSet<PluginPlace>) {
+    join_all(places.iter().map(|place| at(feed, place))).await;
+    pending::<()>().await;
+}
+
+async fn at(feed: &Feed<'_>, place: &PluginPlace) {
+    let pods = ApiResource::erase::<Pod>(&());
+    let api =
+        Api::<Object<index::PodSpec, index::PodStatus>>::namespaced_with(feed.client.clone(), &place.namespace, &pods);
+    let key = place.clone();
+    let resource = Resource::new("pods", index::plugin_pod, move |index| index.plugin_pods.at(&key));
+    let config = Config::default().labels(&place.selector()).page_size(PAGE);
+    Box::pin(follow(watcher(api, config), feed, &resource, QUIET)).await;
+}
