@@ -11,6 +11,7 @@ use outrigger::decide::{Coverage, Facts, Inputs, Namespace, Round, Trace, decide
 use outrigger::inject::{Owner, Prepared};
 use outrigger::pod::workload::Kind;
 use outrigger::policy::pod_security::{Configuration, Server};
+use outrigger::policy::probe::Word;
 use outrigger::policy::{Installed, Release, Requester};
 use serde_json::{Value, json};
 
@@ -65,9 +66,11 @@ fn decide_and_write(bencher: Bencher<'_, '_>, containers: usize) {
                 server: Server::from(Release::NEWEST),
                 pod_security: &configuration,
                 coverage: &Coverage::Declared,
+                old_kubelets: None,
                 foreign_plugin: false,
                 stale: false,
                 policies: &policies,
+                probe: &Word::Absent,
                 round: Round::Second,
             },
         };

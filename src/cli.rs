@@ -23,6 +23,7 @@ mod names;
 mod objects;
 mod paint;
 mod policy;
+mod probe;
 mod table;
 mod uninject;
 mod webhook;
@@ -55,6 +56,8 @@ enum Action {
     Webhook(Box<webhook::Arguments>),
     /// Install the CNI plugin on a node and keep it installed
     CniAgent(Box<cni_agent::Arguments>),
+    /// Find out by dry runs what no API tells of admission policies
+    Probe(Box<probe::Arguments>),
     /// Explain what will become of the pods of manifests, and why
     Explain(Box<explain::Arguments>),
     /// Check what the next pod of each meshed workload would meet, and what it needs
@@ -79,6 +82,7 @@ impl Action {
             Self::Certs(arguments) => certs::run(&arguments)?,
             Self::Webhook(arguments) => webhook::run(*arguments)?,
             Self::CniAgent(arguments) => cni_agent::run(*arguments)?,
+            Self::Probe(arguments) => probe::run(*arguments)?,
             Self::Version => print(concat!("outrigger ", env!("CARGO_PKG_VERSION"), "\n"))?,
         }
         Ok(Verdict::Yes)
@@ -167,16 +171,26 @@ fn failed(error: &anyhow::Error, status: u8) -> ExitCode {
     ExitCode::from(status)
 }
 
-/// The error with its causes, but for those that its own text names already.
+/// The error with its causes, but for those that its own text names already. What an API server says is the last of them.
 fn describe(error: &anyhow::Error) -> String {
-    error.chain().skip(1).fold(error.to_string(), |text, cause| {
-        let cause = cause.to_string();
-        if text.contains(&cause) {
-            text
-        } else {
-            format!("{text}: {cause}")
+    let mut text = String::new();
+    for cause in error.chain() {
+        let status = match cause.downcast_ref() {
+            Some(kube::Error::Api(status)) => Some(status.message.clone()),
+            _ => None,
+        };
+        let is_last = status.is_some();
+        let words = status.unwrap_or_else(|| cause.to_string());
+        if text.is_empty() {
+            text = words;
+        } else if !text.contains(&words) {
+            text = format!("{text}: {words}");
         }
-    })
+        if is_last {
+            break;
+        }
+    }
+    text
 }
 
 /// An error that is printed as it is.

@@ -9,6 +9,7 @@ pub mod events;
 pub mod facts;
 pub mod index;
 pub mod owner;
+pub mod probe;
 
 mod lookup;
 mod watch;
@@ -22,15 +23,17 @@ pub use watch::{resource_of, server_of, serves};
 use crate::pod::Pod;
 use crate::policy::installed::Source;
 use crate::policy::pod_security::Server as ApiServer;
+use crate::policy::probe::{Standing, Word};
 use index::{Index, ObjectsError, Status};
 use k8s_openapi::api::core::v1;
 use kube::{Api, Client};
 use lookup::Lookups;
 use owner::{Child, Owners};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
 
 /// The cluster, as the webhook sees it.
 pub struct Cluster {
@@ -48,6 +51,8 @@ enum Origin {
 
 struct Server {
     client: Client,
+    /// The namespace of a probe's findings; nothing where nobody wants to know.
+    findings: Option<String>,
     namespaces: Lookups<String, Option<Arc<Namespace>>>,
     owners: Owners,
 }
@@ -58,11 +63,22 @@ impl Cluster {
         Self {
             index: Mutex::default(),
             origin: Origin::Server(Box::new(Server {
+                findings: None,
                 namespaces: Lookups::new(0),
                 owners: Owners::new(client.clone()),
                 client,
             })),
         }
+    }
+
+    /// The same, with what a probe reports in `namespace`, where it is there.
+    #[must_use]
+    pub fn with_findings_in(mut self, namespace: &str) -> Self {
+        if let Origin::Server(server) = &mut self.origin {
+            server.findings = Some(namespace.to_owned());
+            self.index().listen_to_probe();
+        }
+        self
     }
 
     /// A cluster that consists of `objects`, judged by `server` where that is known.
@@ -85,7 +101,7 @@ impl Cluster {
     /// Keeps the index up to date until it is dropped; ends at once where there is no API server.
     pub async fn watch(&self) {
         if let Origin::Server(server) = &self.origin {
-            Box::pin(watch::all(&server.client, &self.index)).await;
+            Box::pin(watch::all(&server.client, &self.index, server.findings.as_deref())).await;
         }
     }
 
@@ -97,6 +113,16 @@ impl Cluster {
     /// The state of each watch, for metrics.
     pub fn status(&self) -> Vec<Status> {
         self.index().status()
+    }
+
+    /// What a probe says at `now` of the namespace `name`, which has `labels`.
+    pub fn probe(&self, name: &str, labels: Option<&Map<String, Value>>, now: SystemTime) -> Word {
+        self.index().probe(name, labels, since_1970(now))
+    }
+
+    /// How much a probe tells at `now`; nothing where none reports.
+    pub fn probe_standing(&self, now: SystemTime) -> Option<Standing> {
+        self.index().probe_standing(since_1970(now))
     }
 
     /// What the decision asks of the cluster for `pod`, a pod or a pod template.
@@ -167,6 +193,11 @@ impl Cluster {
     pub(crate) fn index(&self) -> MutexGuard<'_, Index> {
         self.index.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A clock that is before 1970 stands at it.
+fn since_1970(now: SystemTime) -> Duration {
+    now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 
 impl fmt::Debug for Cluster {

@@ -25,6 +25,7 @@ mod variant;
 pub use annotation::Origin;
 pub use effective::{Config, Overridden};
 pub use installation::{ConfigError, Installation};
+pub use opaque_ports::Ranges;
 pub use overrides::Unreadable;
 pub(crate) use problem::quote;
 pub use problem::{Consequence, Problem};

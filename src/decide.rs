@@ -10,7 +10,9 @@
 pub mod asked;
 pub mod coverage;
 pub mod eligibility;
+pub mod native_sidecars;
 pub mod placement;
+pub mod rehearsal;
 pub mod users;
 
 mod caution;
@@ -18,6 +20,7 @@ mod choice;
 mod meshed;
 mod outcome;
 mod policies;
+mod probing;
 mod ranking;
 mod reason;
 mod refusal;
@@ -43,7 +46,9 @@ use crate::inject::{Made, Metadata, Owner, Prepared, opaque_ports};
 use crate::pod::workload::Kind;
 use crate::pod::{Pod, structure};
 use crate::policy::pod_security::{Configuration, Policy, Server};
-use crate::policy::{Installed, Release, Requester, Verdict};
+use crate::policy::probe::Word;
+use crate::policy::{Installed, Requester, Verdict};
+use native_sidecars::{Lack, OldKubelets};
 use outcome::Draft;
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -68,12 +73,16 @@ pub struct Facts<'a> {
     pub pod_security: &'a Configuration,
     /// Where the CNI plugin is, among the nodes that the pod can land on.
     pub coverage: &'a Coverage,
+    /// Nodes that the pod can land on and that have no native sidecars.
+    pub old_kubelets: Option<&'a OldKubelets>,
     /// Whether the CNI plugin on the nodes is Linkerd's, which ignores `linkerd.io/setup-iptables: "false"`.
     pub foreign_plugin: bool,
     /// Whether the facts may be out of date.
     pub stale: bool,
     /// Every admission policy but Pod Security.
     pub policies: &'a Installed,
+    /// What a probe says of the pod's namespace.
+    pub probe: &'a Word,
     /// Where the pod is on its way.
     pub round: Round,
 }
@@ -145,13 +154,17 @@ fn judge(inputs: &Inputs<'_>, mut draft: Draft) -> Decision {
     if let Some(fault) = installation.fault() {
         return draft.deny(DenyReason::Configuration(fault.to_string()));
     }
-    let made = configured(inputs, &pod, &mut draft);
+    let lack = Lack::of(&inputs.facts);
+    let made = configured(inputs, &pod, lack, &mut draft);
     let config = made.config();
     if let Some(problem) = config.fatal_problem() {
         return draft.deny(DenyReason::Value(problem.to_string()));
     }
-    if let Some(problem) = config.problems.first().filter(|_| config.values.outrigger.strict) {
-        return draft.deny(DenyReason::Value(problem.to_string()));
+    if config.values.outrigger.strict {
+        let ignored = || lack?.ignored(config);
+        if let Some(problem) = config.problems.first().cloned().or_else(ignored) {
+            return draft.deny(DenyReason::Value(problem.to_string()));
+        }
     }
     let asked = match asked::read(&pod, &inputs.namespace, &mut draft.trace) {
         Ok(asked) => asked,
@@ -178,7 +191,7 @@ pub fn annotate(
     trace: Trace,
 ) -> Decision {
     let mut draft = Draft::new(trace);
-    let default = &installation.values.proxy.opaque_ports;
+    let default = &installation.opaque_ports;
     draft.patch = opaque_ports::patch(kind, object, namespace.annotations, default);
     draft.policies.push(Opinion {
         by: policies::kind::POD_SECURITY,
@@ -201,10 +214,8 @@ fn repaired(mut draft: Draft, repair: Patch) -> Decision {
 }
 
 /// The pod's configuration, with a warning for each value that was not taken.
-fn configured(inputs: &Inputs<'_>, pod: &Pod<'_>, draft: &mut Draft) -> Arc<Made> {
-    let Inputs {
-        installation, facts, ..
-    } = inputs;
+fn configured(inputs: &Inputs<'_>, pod: &Pod<'_>, lack: Option<Lack<'_>>, draft: &mut Draft) -> Arc<Made> {
+    let installation = inputs.installation;
     let layers = Layers {
         namespace: Some(NamespaceLayer {
             annotations: inputs.namespace.annotations,
@@ -214,9 +225,7 @@ fn configured(inputs: &Inputs<'_>, pod: &Pod<'_>, draft: &mut Draft) -> Arc<Made
         workload: None,
     };
     let mut settings = Settings::read(installation, &layers);
-    // The sidecar containers of Kubernetes are on by default from 1.29; an older server drops their restartPolicy.
-    let release = facts.server.release;
-    if release < Release::NATIVE_SIDECARS {
+    if lack.is_some() {
         settings = settings.without_native_sidecars();
     }
     let made = installation.made(settings);
@@ -235,10 +244,13 @@ fn configured(inputs: &Inputs<'_>, pod: &Pod<'_>, draft: &mut Draft) -> Arc<Made
         };
         draft.warn(caution, problem.to_string());
     }
-    if config.lost_native_sidecar {
-        draft.trace.note(format_args!(
-            "Kubernetes {release} has no native sidecars: the proxy is an ordinary container"
-        ));
+    if let Some(lack) = lack.filter(|_| config.lost_native_sidecar) {
+        draft
+            .trace
+            .note(format_args!("{lack}: the proxy is an ordinary container"));
+        if let Some(problem) = lack.ignored(config) {
+            draft.warn(Caution::IgnoredValue, problem.to_string());
+        }
     }
     let of_job = |owner: &Owner| matches!(owner.kind, Some(Kind::Job | Kind::CronJob));
     if !config.values.proxy.native_sidecar && inputs.owner.is_some_and(of_job) {
@@ -252,7 +264,7 @@ fn configured(inputs: &Inputs<'_>, pod: &Pod<'_>, draft: &mut Draft) -> Arc<Made
 /// static pod in anything is deleted by the kubelet and made anew, for ever.
 fn skip(mut draft: Draft, inputs: &Inputs<'_>, reasons: SkipReasons) -> Decision {
     if !reasons.contains(SkipReason::MirrorPod) {
-        let default = &inputs.installation.values.proxy.opaque_ports;
+        let default = &inputs.installation.opaque_ports;
         draft.patch = opaque_ports::patch(Kind::Pod, inputs.pod, inputs.namespace.annotations, default);
     }
     draft.skip(reasons)

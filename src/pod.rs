@@ -68,8 +68,9 @@ impl<'a> Pod<'a> {
         Self {
             init_containers: surround(&additions.init_first, &self.init_containers, &additions.init_last),
             containers: surround(&additions.first, &self.containers, &additions.last),
+            ephemeral_containers: self.ephemeral_containers.clone(),
             volumes: surround(&[], &self.volumes, &additions.volumes),
-            ..self.clone()
+            ..*self
         }
     }
 

@@ -10,6 +10,7 @@ pub mod limits;
 pub mod needs;
 pub mod pod_security;
 pub mod pod_security_policy;
+pub mod probe;
 mod quoting;
 mod release;
 pub mod scc;

@@ -28,6 +28,8 @@
 mod client;
 #[path = "../../tests/cluster/cluster.rs"]
 mod cluster;
+#[path = "../measure/objects.rs"]
+mod objects;
 #[path = "../measure/process.rs"]
 mod process;
 #[path = "../measure/review.rs"]
@@ -36,12 +38,11 @@ mod review;
 mod server;
 
 use client::Connection;
-use cluster::{Cluster, Options, Verb, call};
-use futures::StreamExt;
+use cluster::{Cluster, Options};
 use kube::Client;
 use process::memory;
 use review::review;
-use serde_json::{Value, json};
+use serde_json::Value;
 use server::{Files, Server};
 use std::process::ExitCode;
 
@@ -88,52 +89,9 @@ async fn main() -> ExitCode {
 
 /// Creates the namespaces, the nodes, and the CNI plugin on all of them.
 async fn fill(client: &Client) {
-    let create = |(path, object): (&'static str, Value)| async move {
-        let reply = call(client, Verb::Create, path, Some(&object)).await.unwrap();
-        assert!(reply.accepted(), "{}", reply.body);
-    };
-    let namespaces = (0..NAMESPACES).map(|index| ("/api/v1/namespaces", namespace(index)));
-    let nodes = (0..NODES).map(|index| ("/api/v1/nodes", node(index)));
-    let plugin = [("/apis/apps/v1/namespaces/kube-system/daemonsets", plugin())];
-    futures::stream::iter(namespaces.chain(nodes).chain(plugin))
-        .for_each_concurrent(8, create)
-        .await;
-}
-
-fn namespace(index: usize) -> Value {
-    let labels = json!({"team": format!("team-{}", index % 50), "pod-security.kubernetes.io/enforce": "baseline"});
-    let annotations = json!({"linkerd.io/inject": "enabled"});
-    json!({"metadata": {"name": format!("scale-{index}"), "labels": labels, "annotations": annotations}})
-}
-
-/// A node with the labels that a cloud gives it.
-fn node(index: usize) -> Value {
-    let name = format!("node-{index}");
-    let zone = format!("region-1{}", ["a", "b", "c"][index % 3]);
-    let labels = json!({
-        "beta.kubernetes.io/arch": "amd64",
-        "beta.kubernetes.io/instance-type": "standard-8",
-        "beta.kubernetes.io/os": "linux",
-        "failure-domain.beta.kubernetes.io/region": "region-1",
-        "failure-domain.beta.kubernetes.io/zone": zone,
-        "kubernetes.io/arch": "amd64",
-        "kubernetes.io/hostname": name,
-        "kubernetes.io/os": "linux",
-        "node.kubernetes.io/instance-type": "standard-8",
-        "topology.kubernetes.io/region": "region-1",
-        "topology.kubernetes.io/zone": zone,
-    });
-    json!({"metadata": {"name": name, "labels": labels}})
-}
-
-fn plugin() -> Value {
-    let labels = json!({"k8s-app": "linkerd-cni"});
-    let container = json!({"name": "install-cni", "image": "registry.example.com/cni:1"});
-    let spec = json!({"tolerations": [{"operator": "Exists"}], "containers": [container]});
-    json!({
-        "metadata": {"name": "linkerd-cni", "labels": labels},
-        "spec": {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": spec}},
-    })
+    let namespaces = (0..NAMESPACES).map(|index| objects::namespace(&format!("scale-{index}"), "baseline"));
+    let nodes = (0..NODES).map(objects::node);
+    objects::create(client, namespaces.chain(nodes).chain([objects::plugin()])).await;
 }
 
 /// Has a pod of each namespace reviewed, again and again.

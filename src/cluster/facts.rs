@@ -1,6 +1,7 @@
 //! What the decision asks of a cluster, as plain data.
 
 use crate::decide::Coverage;
+use crate::decide::native_sidecars::OldKubelets;
 use crate::policy::Installed;
 use crate::policy::pod_security::Server;
 use serde_json::{Map, Value};
@@ -24,6 +25,8 @@ pub struct Facts {
     pub server: Option<Server>,
     /// Where the CNI plugin is, among the nodes that the pod can land on; nothing where nodes or plugins are unknown.
     pub coverage: Option<Arc<Coverage>>,
+    /// Those of these nodes that have no native sidecars.
+    pub old_kubelets: Option<Arc<OldKubelets>>,
     /// Whether a plugin on the nodes is Linkerd's.
     pub foreign_plugin: bool,
     /// The admission policies beside Pod Security; each says itself how far it is known.

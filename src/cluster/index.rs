@@ -2,14 +2,16 @@
 
 mod collection;
 mod compiler;
-mod coverages;
+mod placements;
 mod read;
 mod sources;
 
 pub use collection::{Collection, Freshness};
 pub(super) use compiler::Compiler;
 pub use read::ObjectsError;
-pub(super) use read::{Kept, NodeSpec, binding, flatten, limits, namespace, node, plugin, policy, role};
+pub(super) use read::{
+    Kept, NodeSpec, NodeStatus, binding, findings, flatten, limits, namespace, node, plugin, policy, role,
+};
 pub use sources::{Served, Sources};
 
 use super::facts::{Facts, Namespace};
@@ -18,10 +20,12 @@ use crate::decide::placement::Node;
 use crate::pod::Pod;
 use crate::policy::installed::Source;
 use crate::policy::pod_security::Server;
+use crate::policy::probe::{CONFIG_MAP, Report, Standing, Word};
 use crate::policy::{Installed, Release};
-use coverages::Coverages;
-use serde_json::Value;
+use placements::Placements;
+use serde_json::{Map, Value};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Everything that watches have told.
 #[derive(Debug, Default)]
@@ -34,11 +38,15 @@ pub struct Index {
     pub plugins: Collection<Plugin>,
     /// What policies are compiled from.
     pub sources: Sources,
+    /// What a probe found out: the ConfigMap of that name, where there is one.
+    pub findings: Collection<Report>,
+    /// Whether somebody listens for that.
+    listens_to_probe: bool,
     /// What was compiled last.
     installed: Arc<Installed>,
     /// Whether that was compiled from all that there was.
     compiled: bool,
-    coverages: Coverages,
+    placements: Placements,
     server: Option<Server>,
     /// Whether nobody can tell the server's release.
     untold: bool,
@@ -72,10 +80,16 @@ impl Index {
         index.namespaces.reset(found.namespaces);
         index.nodes.reset(found.nodes);
         index.plugins.reset(found.plugins);
+        index.findings.reset(found.findings);
         index.sources.complete();
         index.set_server(server);
         index.compile();
         Ok(index)
+    }
+
+    /// Notes that what a probe finds out is to come.
+    pub(super) fn listen_to_probe(&mut self) {
+        self.listens_to_probe = true;
     }
 
     /// What policies are compiled from, and for which release: as they are now, for whoever has the time.
@@ -120,6 +134,7 @@ impl Index {
         matches!(self.namespaces.freshness(), Freshness::Current | Freshness::Stale)
             && self.nodes.freshness() != Freshness::Pending
             && self.plugins.freshness() != Freshness::Pending
+            && !(self.listens_to_probe && self.findings.freshness() == Freshness::Pending)
             && (self.server.is_some() || self.untold)
             && self.compiled
     }
@@ -132,12 +147,32 @@ impl Index {
             self.plugins.status("daemonsets"),
         ];
         all.extend(self.sources.status());
+        all.extend(self.listens_to_probe.then(|| self.findings.status("configmaps")));
         all
+    }
+
+    /// What a probe says of the namespace `name`, which has `labels`, at `now`, counted from 1970.
+    pub fn probe(&self, name: &str, labels: Option<&Map<String, Value>>, now: Duration) -> Word {
+        match (self.findings.get(CONFIG_MAP), self.findings.trouble()) {
+            (Some(report), _) => report.word(name, labels, now),
+            (None, Some(why)) => Word::Unknown {
+                why: format!("configmaps: {why}"),
+            },
+            (None, None) => Word::Absent,
+        }
+    }
+
+    /// How much a probe tells at `now`, counted from 1970; nothing where none reports.
+    pub fn probe_standing(&self, now: Duration) -> Option<Standing> {
+        Some(self.findings.get(CONFIG_MAP)?.standing(now))
     }
 
     /// What the decision asks of the cluster for `pod`.
     pub fn facts(&mut self, pod: &Pod<'_>) -> Facts {
-        let listed = self.nodes.is_listed() && self.plugins.is_listed();
+        let placed = self
+            .nodes
+            .is_listed()
+            .then(|| self.placements.of(pod, &self.nodes, &self.plugins));
         let troubles = [
             ("namespaces", self.namespaces.trouble()),
             ("nodes", self.nodes.trouble()),
@@ -145,7 +180,11 @@ impl Index {
         ];
         Facts {
             server: self.server,
-            coverage: listed.then(|| self.coverages.of(pod, &self.nodes, &self.plugins)),
+            coverage: placed
+                .as_ref()
+                .filter(|_| self.plugins.is_listed())
+                .map(|placed| Arc::clone(&placed.coverage)),
+            old_kubelets: placed.and_then(|placed| placed.old_kubelets),
             policies: Arc::clone(&self.installed),
             foreign_plugin: self.plugins.iter().any(|plugin| !plugin.ours),
             troubles: troubles

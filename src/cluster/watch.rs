@@ -5,7 +5,8 @@ mod policies;
 
 pub use discovery::{resource_of, server_of, serves};
 
-use super::index::{self, Collection, Freshness, Index, Kept, NodeSpec, Served};
+use super::index::{self, Collection, Freshness, Index, Kept, NodeSpec, NodeStatus, Served};
+use crate::policy::probe::CONFIG_MAP;
 use futures::{Stream, StreamExt};
 use k8s_openapi::api::{apps::v1::DaemonSet, core::v1};
 use kube::api::{ApiResource, NotUsed, Object, PartialObjectMeta};
@@ -30,7 +31,7 @@ const PAGE: u32 = 100;
 const QUIET: Duration = Duration::from_secs(2 * 60);
 
 /// How long a failing watch pauses at most, as in client-go.
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// The trouble of such a listing.
 const NO_ANSWER: &str = "the API server does not answer";
@@ -56,7 +57,7 @@ struct Resource<K, T> {
 }
 
 /// Runs all watches.
-pub(super) async fn all(client: &Client, index: &Mutex<Index>) {
+pub(super) async fn all(client: &Client, index: &Mutex<Index>, findings_in: Option<&str>) {
     let feed = Feed::new(client, index);
     tokio::join!(
         namespaces(&feed),
@@ -64,6 +65,7 @@ pub(super) async fn all(client: &Client, index: &Mutex<Index>) {
         plugins(&feed),
         discovery::run(&feed),
         policies::run(&feed),
+        findings(&feed, findings_in),
     );
 }
 
@@ -94,7 +96,7 @@ async fn namespaces(feed: &Feed<'_>) {
 
 async fn nodes(feed: &Feed<'_>) {
     let nodes = ApiResource::erase::<v1::Node>(&());
-    let api = Api::<Object<NodeSpec, NotUsed>>::all_with(feed.client.clone(), &nodes);
+    let api = Api::<Object<NodeSpec, NodeStatus>>::all_with(feed.client.clone(), &nodes);
     let resource = Resource {
         name: "nodes",
         keep: index::node,
@@ -112,6 +114,20 @@ async fn plugins(feed: &Feed<'_>) {
         collection: |index| &mut index.plugins,
     };
     follow(watcher(api, Config::default().page_size(PAGE)), feed, &resource, QUIET).await;
+}
+
+/// What a probe reports in `namespace`, where somebody wants to know.
+async fn findings(feed: &Feed<'_>, namespace: Option<&str>) {
+    let Some(namespace) = namespace else { return };
+    let api = Api::<v1::ConfigMap>::namespaced(feed.client.clone(), namespace);
+    let resource = Resource {
+        name: "configmaps",
+        keep: index::findings,
+        collection: |index| &mut index.findings,
+    };
+    // By its name: the webhook's account may read no other.
+    let config = Config::default().fields(&format!("metadata.name={CONFIG_MAP}"));
+    follow(watcher(api, config), feed, &resource, QUIET).await;
 }
 
 /// Feeds the events of one watch into the index.
@@ -191,7 +207,7 @@ impl<K, T: PartialEq> Resource<K, T> {
     }
 }
 
-fn describe(error: &watcher::Error) -> String {
+pub(super) fn describe(error: &watcher::Error) -> String {
     match error {
         watcher::Error::InitialListFailed(kube::Error::Api(status))
         | watcher::Error::WatchStartFailed(kube::Error::Api(status))

@@ -1,5 +1,6 @@
 //! What is the same for every pod: the values document and the trust anchors.
 
+use super::opaque_ports::Ranges;
 use super::values::Values;
 use super::{Origin, quote};
 use crate::pod::manifest;
@@ -18,6 +19,8 @@ pub struct Installation {
     pub trust_anchors: String,
     /// Lower-case hex SHA-256 of the trust anchors as they were given.
     pub trust_root_sha256: String,
+    /// The ports that are opaque where nobody lists any: `proxy.opaquePorts` of the values.
+    pub opaque_ports: Ranges,
     /// The document as it was merged, for the origin of a field.
     document: Arc<Value>,
     changes: Arc<[String]>,
@@ -83,6 +86,7 @@ impl Installation {
             trust_anchors: format!("{}\n", anchors.trim()),
             trust_root_sha256: format!("{:x}", Sha256::digest(anchors.as_bytes())),
             changes: changes(&values),
+            opaque_ports: Ranges::parse(&values.proxy.opaque_ports),
             document: Arc::new(document),
             values: Arc::new(values),
         })

@@ -22,30 +22,44 @@ pub(crate) fn parse<'a>(list: &'a str, pod: &Pod<'_>) -> (String, Vec<&'a str>) 
     (ports.join(","), junk)
 }
 
-/// The container ports of `pod` that the default `list` names, in the pod's order, repeats kept.
-pub(crate) fn of_pod(list: &str, pod: &Pod<'_>) -> String {
-    let opaque = ranges(list);
-    let ports = container_ports(pod).filter_map(|port| integer(port, "containerPort"));
-    join(ports.filter(|&port| contains(&opaque, port)))
-}
+/// The ports of a default list; what is neither number nor range is none of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ranges(Vec<(u16, u16)>);
 
-/// The ports of `service` whose target the default `list` names. A named target never matches: it may mean another
-/// number in every pod.
-pub(crate) fn of_service(default: &str, service: &Value) -> String {
-    let opaque = ranges(default);
-    let ports = service.get("spec").into_iter().flat_map(|spec| list(spec, "ports"));
-    let matching = ports.filter_map(|port| {
-        let number = integer(port, "port")?;
-        let target = match port.get("targetPort") {
-            None | Some(Value::Null) => number,
-            Some(target) => target
-                .as_i64()
-                .filter(|&target| target != 0)
-                .or_else(|| target.is_number().then_some(number))?,
-        };
-        contains(&opaque, target).then_some(number)
-    });
-    join(matching)
+impl Ranges {
+    /// Reads a list: numbers and ranges, separated by commas.
+    pub(super) fn parse(list: &str) -> Self {
+        Self(list.split(',').filter_map(|item| range(item.trim())).collect())
+    }
+
+    /// The container ports of `pod` that are among them, in the pod's order, repeats kept.
+    pub(crate) fn of_pod(&self, pod: &Pod<'_>) -> String {
+        let ports = container_ports(pod).filter_map(|port| integer(port, "containerPort"));
+        join(ports.filter(|&port| self.contains(port)))
+    }
+
+    /// The ports of `service` whose target is among them. A named target never is: it may mean another number in every
+    /// pod.
+    pub(crate) fn of_service(&self, service: &Value) -> String {
+        let ports = service.get("spec").into_iter().flat_map(|spec| list(spec, "ports"));
+        let matching = ports.filter_map(|port| {
+            let number = integer(port, "port")?;
+            let target = match port.get("targetPort") {
+                None | Some(Value::Null) => number,
+                Some(target) => target
+                    .as_i64()
+                    .filter(|&target| target != 0)
+                    .or_else(|| target.is_number().then_some(number))?,
+            };
+            self.contains(target).then_some(number)
+        });
+        join(matching)
+    }
+
+    fn contains(&self, port: i64) -> bool {
+        let mut ranges = self.0.iter();
+        ranges.any(|&(first, last)| (i64::from(first)..=i64::from(last)).contains(&port))
+    }
 }
 
 /// Every port of init and application containers.
@@ -72,16 +86,6 @@ fn range(item: &str) -> Option<(u16, u16)> {
     (first <= last).then_some((first, last))
 }
 
-fn ranges(list: &str) -> Vec<(u16, u16)> {
-    list.split(',').filter_map(|item| range(item.trim())).collect()
-}
-
-fn contains(ranges: &[(u16, u16)], port: i64) -> bool {
-    ranges
-        .iter()
-        .any(|&(first, last)| (i64::from(first)..=i64::from(last)).contains(&port))
-}
-
 fn join(ports: impl Iterator<Item = i64>) -> String {
     ports.map(|port| port.to_string()).collect::<Vec<_>>().join(",")
 }
@@ -103,7 +107,7 @@ mod tests {
     #[test]
     fn default_lists_may_hold_ranges() {
         let pod = json!({"spec": {"containers": [{"ports": [{"containerPort": 3306}, {"containerPort": 80}, {"containerPort": 3306}]}]}});
-        assert_eq!(of_pod("3000-3310, 5432", &Pod::new(&pod)), "3306,3306");
+        assert_eq!(Ranges::parse("3000-3310, 5432").of_pod(&Pod::new(&pod)), "3306,3306");
     }
 
     #[test]
@@ -113,6 +117,6 @@ mod tests {
             {"port": 587, "targetPort": 0}, {"port": 3306, "targetPort": 8080}
         ]);
         let service = json!({"spec": {"ports": ports}});
-        assert_eq!(of_service("25,587,3306,5432", &service), "3306,80,587");
+        assert_eq!(Ranges::parse("25,587,3306,5432").of_service(&service), "3306,80,587");
     }
 }

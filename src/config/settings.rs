@@ -51,7 +51,7 @@ pub struct Settings<'a> {
     pub(super) additional_env: Vec<Setting<'a>>,
     /// Attributes of the proxy's spans.
     pub(super) spans: Vec<(Cow<'a, str>, Cow<'a, str>)>,
-    /// Whether the API server knows no native sidecars.
+    /// Whether the API server or a node knows no native sidecars.
     pub(super) ordinary_only: bool,
     /// What is done otherwise than the values say.
     pub(super) variant: Variant,
@@ -95,7 +95,8 @@ impl<'a> Settings<'a> {
         settings
     }
 
-    /// The same for an API server that knows no native sidecars: it would drop the proxy's restart policy.
+    /// The same for an API server that knows no native sidecars, which would drop the proxy's restart policy, or for nodes
+    /// that do not, which would wait for the proxy to end.
     #[must_use]
     pub fn without_native_sidecars(self) -> Self {
         Self {
@@ -163,7 +164,7 @@ impl<'a> Settings<'a> {
         // Nothing is computed where pods inherit nothing.
         let computed = || {
             layers.namespace?;
-            let ports = opaque_ports::of_pod(&installation.values.proxy.opaque_ports, layers.pod);
+            let ports = installation.opaque_ports.of_pod(layers.pod);
             (!ports.is_empty()).then_some((Cow::Owned(ports), Origin::Values))
         };
         let (list, origin): (Cow<'_, str>, _) = annotated.or_else(computed)?;

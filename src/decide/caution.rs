@@ -38,11 +38,13 @@ pub enum Caution {
     FiguresFilledIn,
     /// The pod is refused for its own sake, and no redirection would be left once it is not.
     NoRedirectionEither,
+    /// A dry run shows another policy than the configuration does.
+    ProbeContradicts,
 }
 
 impl Caution {
     /// Every kind.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::IgnoredValue,
         Self::DoubtfulValue,
         Self::DebugContainerRefused,
@@ -59,6 +61,7 @@ impl Caution {
         Self::ProxyRepaired,
         Self::FiguresFilledIn,
         Self::NoRedirectionEither,
+        Self::ProbeContradicts,
     ];
 
     /// A stable snake-case word.
@@ -80,6 +83,7 @@ impl Caution {
             Self::ProxyRepaired => "proxy_repaired",
             Self::FiguresFilledIn => "figures_filled_in",
             Self::NoRedirectionEither => "no_redirection_either",
+            Self::ProbeContradicts => "probe_contradicts",
         }
     }
 }

@@ -7,7 +7,7 @@ use super::policies::{Judges, Opinion, Opinions, kind};
 use super::ranking::{self, Candidate};
 use super::variants::{self, Variants};
 use super::{Caution, Coverage, Decision, DenyReason, InjectReason, Inputs, Round, Trace};
-use crate::config::{Config, Figures, Variant};
+use crate::config::{Config, Figures, Users, Variant};
 use crate::inject::{self, Made, Metadata, Redirection, Shape, ShapeError};
 use crate::pod::{Pod, container_name};
 use serde_json::Value;
@@ -32,6 +32,8 @@ struct Standing<'a> {
     changed: Option<Value>,
     before: OnceCell<Opinions>,
     variants: OnceCell<Variants>,
+    /// What is asked of policies first.
+    plain: Variant,
 }
 
 impl Standing<'_> {
@@ -138,11 +140,17 @@ pub(super) fn as_it_came(inputs: &Inputs<'_>, trace: &mut Trace) -> Vec<Opinion>
 impl<'a> Choice<'a> {
     /// Chooses, and completes `draft`.
     pub(super) fn make(&self, mut draft: Draft, metadata: Metadata) -> Decision {
-        let standing = self.standing(&mut draft);
-        let user = inject::proxy_user(self.config());
-        if let Some(fault) = self.fault(user) {
-            return draft.deny(fault);
+        let mut standing = self.standing(&mut draft);
+        if let Err(error) = inject::check(self.config()) {
+            return draft.deny(DenyReason::Shape(error.to_string()));
         }
+        let user = inject::proxy_user(self.config());
+        standing.plain.figures = standing.figures();
+        match self.users_beside_application(user, &standing) {
+            Ok(users) => standing.plain.users = users,
+            Err(clash) => return draft.deny(clash),
+        }
+        let user = standing.plain.users.map_or(user, |users| users.proxy);
         let starved = ranking::starved(self.pod, self.config(), user);
         let ranking = ranking::rank(self.asked, self.inputs.facts.coverage, &starved);
         let mut attempts = Attempts::default();
@@ -199,14 +207,15 @@ impl<'a> Choice<'a> {
         None
     }
 
-    /// What stands in the way of every redirection.
-    fn fault(&self, user: i64) -> Option<DenyReason> {
-        if let Err(error) = inject::check(self.config()) {
-            return Some(DenyReason::Shape(error.to_string()));
-        }
+    /// Other users than those of the values, where a container of the application is the proxy's: its traffic would go
+    /// around the proxy.
+    fn users_beside_application(&self, user: i64, standing: &Standing<'_>) -> Result<Option<Users>, DenyReason> {
         let redirected = self.asked != Some(Redirection::None);
-        let container = ranking::container_of_user(self.pod, user).filter(|_| redirected)?;
-        Some(DenyReason::UserClash {
+        let Some(container) = ranking::container_of_user(self.pod, user).filter(|_| redirected) else {
+            return Ok(None);
+        };
+        let users = self.variants(standing).users_beside(user);
+        users.map(Some).ok_or_else(|| DenyReason::UserClash {
             container: container.to_owned(),
             user,
         })
@@ -229,6 +238,7 @@ impl<'a> Choice<'a> {
             pod: self.pod,
             before: OnceCell::new(),
             variants: OnceCell::new(),
+            plain: Variant::default(),
         };
         if draft.trace.is_kept() {
             note(standing.before(), &mut draft.trace);
@@ -236,6 +246,10 @@ impl<'a> Choice<'a> {
         draft.trace.note(facts.coverage);
         for error in &standing.judges.pod_security.policies().errors {
             draft.warn(Caution::InvalidNamespaceLabel, error.to_string());
+        }
+        let probed = standing.judges.probed.as_ref();
+        if let Some(text) = probed.and_then(|probed| probed.contradiction.clone()) {
+            draft.warn(Caution::ProbeContradicts, text);
         }
         standing
     }
@@ -265,23 +279,15 @@ impl<'a> Choice<'a> {
     fn judge(&self, candidate: &Candidate, standing: &Standing<'_>) -> Result<Judged<'a>, ShapeError> {
         let installation = self.inputs.installation;
         let varied = |variant| installation.made(self.made.settings().clone().with_variant(variant));
-        let figures = standing.figures();
-        let plain = match figures == Figures::default() {
+        let plain = match standing.plain == Variant::default() {
             true => self.judge_shape(candidate, self.made, standing)?,
-            false => self.judge_shape(
-                candidate,
-                &varied(Variant {
-                    figures,
-                    ..Variant::default()
-                }),
-                standing,
-            )?,
+            false => self.judge_shape(candidate, &varied(standing.plain), standing)?,
         };
         let fits = |judged: &Judged<'_>| standing.against(&judged.opinions).is_empty();
         if fits(&plain) {
             return Ok(plain);
         }
-        for variant in self.variants(standing).to_try(&plain.opinions) {
+        for variant in self.variants(standing).to_try(&plain.opinions, standing.plain) {
             let judged = self.judge_shape(candidate, &varied(variant), standing)?;
             if fits(&judged) {
                 return Ok(judged);

@@ -173,7 +173,6 @@ fn asked_for(
     say(format_args!("pod"), at_pod);
     let (at_pod, at_namespace) = (at_pod.map(|(value, _)| value), at_namespace.map(|(value, _)| value));
     let valid = |value: Option<&str>| value.is_none_or(|value| ["enabled", "disabled", "ingress"].contains(&value));
-    let enables = |value: Option<&str>| value.is_some_and(|value| ["enabled", "ingress"].contains(&value));
     if !valid(at_namespace) {
         return (Err(SkipReason::InvalidInjectAnnotationAtNamespace), None);
     }
@@ -189,6 +188,16 @@ fn asked_for(
         (false, value) if enables(value) => (Ok(()), Some(AnnotatedAt::Workload)),
         (false, _) => (Err(SkipReason::InjectionEnableAnnotationAbsent), None),
     }
+}
+
+/// Whether `linkerd.io/inject` has pods injected.
+fn enables(value: Option<&str>) -> bool {
+    value.is_some_and(|value| ["enabled", "ingress"].contains(&value))
+}
+
+/// Whether the namespace asks for its pods to be injected.
+pub(super) fn asks_for_injection(namespace: &Namespace<'_>) -> bool {
+    enables(inject_mode(namespace.annotations, namespace.labels).map(|(value, _)| value))
 }
 
 /// A proxy of Linkerd's, whatever its registry, or of Istio's; or what an earlier injection left.

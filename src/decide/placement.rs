@@ -3,6 +3,7 @@
 //! Source: the scheduler's `NodeAffinity` and `TaintToleration` filters.
 
 use crate::pod::{Pod, list, text};
+use crate::policy::Release;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -31,6 +32,8 @@ pub struct Node {
     pub labels: BTreeMap<String, String>,
     /// Its taints.
     pub taints: Vec<Taint>,
+    /// The release of its kubelet; nothing where it has not told.
+    pub kubelet: Option<Release>,
 }
 
 /// A taint.
@@ -66,6 +69,10 @@ impl Node {
                 .flat_map(|spec| list(spec, "taints"))
                 .map(taint)
                 .collect(),
+            kubelet: object
+                .pointer("/status/nodeInfo/kubeletVersion")
+                .and_then(Value::as_str)
+                .and_then(|version| version.parse().ok()),
         }
     }
 

@@ -1,5 +1,6 @@
 //! Every admission policy as it stands for one pod, and what they say to it and to each candidate.
 
+use super::probing::{self, Probed};
 use super::{Inputs, Round, Trace};
 use crate::config::{Demand, Figures};
 use crate::inject::Redirection;
@@ -19,15 +20,20 @@ pub(super) mod kind {
     pub(in crate::decide) const LIMIT_RANGE: &str = "limit-range";
     pub(in crate::decide) const RESOURCE_QUOTA: &str = "resource-quota";
     pub(in crate::decide) const VALIDATION: &str = "validation";
+    pub(in crate::decide) const PROBE: &str = "probe";
 }
 
 /// The policy of an opinion where none took the pod.
 const NO_POLICY: &str = "none";
 
+/// The service account of a pod that names none.
+const DEFAULT_ACCOUNT: &str = "default";
+
 /// One policy's verdict on one candidate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opinion {
-    /// The policy's kind: `pod-security`, `pod-security-policy`, `scc`, `limit-range`, `resource-quota` or `validation`.
+    /// The policy's kind: `pod-security`, `pod-security-policy`, `scc`, `limit-range`, `resource-quota`,
+    /// `validation` or `probe`.
     pub by: &'static str,
     /// Which policy, such as `baseline:latest`; `none` where no policy of that kind takes the pod.
     pub policy: String,
@@ -53,13 +59,17 @@ pub(super) struct Judges<'a> {
     pod_security_policies: Option<pod_security_policy::Admission<'a>>,
     constraints: Option<scc::Admission<'a>>,
     limits: &'a Limits,
+    /// What a probe found out.
+    pub(super) probed: Option<Probed<'a>>,
     release: Release,
 }
 
 impl<'a> Judges<'a> {
     pub(super) fn of(inputs: &Inputs<'a>, pod: &Pod<'a>, trace: &mut Trace) -> Self {
+        let (pod_security, probed) = probing::read(inputs, pod_security(inputs, trace), trace);
         Self {
-            pod_security: pod_security(inputs, trace),
+            pod_security,
+            probed,
             pod_security_policies: pod_security_policies(inputs, pod, trace),
             constraints: constraints(inputs, trace),
             limits: inputs.facts.policies.limits_of(inputs.namespace.name),
@@ -153,6 +163,11 @@ impl<'a> Judges<'a> {
                 Refuser::ResourceQuota(name) => (kind::RESOURCE_QUOTA, name.as_str()),
             };
             all.push(opinion(by, policy, Verdict::Denied { message }));
+        }
+        if let (Some(probed), Some(candidate)) = (&self.probed, candidate) {
+            let by_pod_security = all.first().map_or(&Verdict::Allowed, |opinion| &opinion.verdict);
+            let opinion = probed.opinion(candidate, by_pod_security);
+            all.extend(opinion);
         }
         Opinions(all)
     }
@@ -262,13 +277,15 @@ fn pod_security_policies<'a>(
         trace.note("PodSecurityPolicies have not judged the pod: the API server does not ask them");
         return None;
     }
+    // The API server's ServiceAccount plugin comes first.
+    let filled_in = (inputs.facts.round == Round::First).then_some(DEFAULT_ACCOUNT);
     let question = pod_security_policy::Question {
         release: inputs.facts.server.release,
         policies: &present.policies,
         grants: &present.grants,
         namespace: inputs.namespace.name,
         requester: inputs.requester,
-        service_account: pod_security_policy::service_account(pod),
+        service_account: pod_security_policy::service_account(pod).or(filled_in),
     };
     Some(question.admission())
 }

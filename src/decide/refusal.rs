@@ -60,6 +60,10 @@ impl Refusal {
                 by_limits,
                 "set figures that fit with the config.linkerd.io/proxy- annotations of the named resource",
             ),
+            (
+                refuses(kind::PROBE) && !by_pod_security,
+                "have the policy that refused the dry run take it",
+            ),
             (true, "leave the pod out of the mesh with linkerd.io/inject: disabled"),
         ];
         let ways_out = ways_out.into_iter().filter_map(|(helps, way)| helps.then_some(way));

@@ -5,6 +5,8 @@ use serde_json::json;
 
 mod pods;
 mod policies;
+mod probing;
+mod sidecars;
 mod speech;
 
 /// A pod in a namespace, and what is known about the cluster.
@@ -14,10 +16,12 @@ struct Case {
     annotations: Value,
     values: &'static str,
     coverage: Coverage,
+    old_kubelets: Option<OldKubelets>,
     release: u32,
     owner: Option<Owner>,
     foreign_plugin: bool,
     objects: Vec<Value>,
+    probe: Word,
     round: Round,
 }
 
@@ -32,10 +36,12 @@ fn case() -> Case {
         annotations: json!({"linkerd.io/inject": "enabled"}),
         values: "linkerdVersion: v1",
         coverage: Coverage::None,
+        old_kubelets: None,
         release: 36,
         owner: None,
         foreign_plugin: false,
         objects: Vec::new(),
+        probe: Word::Absent,
         round: Round::First,
     }
 }
@@ -63,7 +69,8 @@ impl Case {
 
     fn decide(&self) -> Decision {
         let installation = Installation::parse(&[self.values], Some("anchors"), "linkerd").unwrap();
-        let installation = Prepared::from(installation);
+        let setup = Setup::of(installation).unwrap();
+        let installation = setup.installation;
         let inputs = Inputs {
             pod: &self.pod,
             namespace: Namespace {
@@ -76,11 +83,13 @@ impl Case {
             installation: &installation,
             facts: Facts {
                 server: Server::from(Release(self.release)),
-                pod_security: &Configuration::default(),
+                pod_security: &setup.pod_security,
                 coverage: &self.coverage,
+                old_kubelets: self.old_kubelets.as_ref(),
                 foreign_plugin: self.foreign_plugin,
                 stale: false,
                 policies: &Installed::compile(&self.objects, Release(self.release)),
+                probe: &self.probe,
                 round: self.round,
             },
         };

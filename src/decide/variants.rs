@@ -3,7 +3,7 @@
 use super::outcome::Draft;
 use super::policies::{Judges, Opinion, Opinions, kind};
 use super::users::{self, NoUsers};
-use crate::config::{Config, Figures, Users, Variant};
+use crate::config::{Config, Users, Variant};
 use crate::inject;
 use crate::pod::Pod;
 use crate::policy::scc;
@@ -13,39 +13,33 @@ use crate::policy::scc;
 pub(super) struct Variants {
     /// Users that OpenShift's constraint admits, where those of the values are not; with the constraint's name.
     users: Option<(String, Result<Users, NoUsers>)>,
-    /// In every one of them, and in the plain candidate.
-    pub(super) figures: Figures,
 }
 
 impl Variants {
     /// Reads what OpenShift lets the pod do, `pod` being the one that its constraints judge.
     pub(super) fn of(judges: &Judges<'_>, pod: &Pod<'_>, config: &Config) -> Self {
-        let figures = judges.demanded(pod);
         let Some(scc::Review::Admitted(admitted)) = judges.constraint(pod) else {
-            return Self { users: None, figures };
+            return Self { users: None };
         };
         let wanted = Users {
             proxy: inject::proxy_user(config),
             validator: inject::validator_user(config),
         };
-        // A user that somebody asked for is not overruled.
-        if config.set_by("proxy.uid").is_some() && !admitted.users.admits(wanted.proxy) {
-            return Self { users: None, figures };
-        }
         let chosen = users::choose(&admitted.users, wanted, pod);
-        let differs = chosen != Ok(wanted);
+        // A user that somebody asked for is not overruled.
+        let overruled = config.set_by("proxy.uid").is_some() && chosen.is_ok_and(|users| users.proxy != wanted.proxy);
+        let differs = chosen != Ok(wanted) && !overruled;
         Self {
             users: differs.then(|| (admitted.constraint.to_owned(), chosen)),
-            figures,
         }
     }
 
-    /// The variants that answer to what policies say of the plain candidate, the smallest change first.
-    pub(super) fn to_try(&self, said: &Opinions) -> Vec<Variant> {
+    /// The variants of `plain` that answer to what policies say of it, the smallest change first.
+    pub(super) fn to_try(&self, said: &Opinions, plain: Variant) -> Vec<Variant> {
         let denied_by = |by| said.iter().any(|opinion| opinion.by == by && opinion.denies());
         let by_constraints = denied_by(kind::CONSTRAINTS);
         let users = match &self.users {
-            Some((_, Ok(users))) if by_constraints => Some(*users),
+            Some((_, Ok(users))) if by_constraints && plain.users.is_none() => Some(*users),
             Some(_) | None => None,
         };
         let mut variants = Vec::new();
@@ -53,19 +47,25 @@ impl Variants {
             variants.push(Variant {
                 without_seccomp,
                 users,
-                figures: self.figures,
+                ..plain
             });
         };
         if users.is_some() {
             add(false, users);
         }
         if by_constraints || denied_by(kind::POD_SECURITY_POLICY) {
-            add(true, None);
+            add(true, plain.users);
             if users.is_some() {
                 add(true, users);
             }
         }
         variants
+    }
+
+    /// Users of which the proxy's is not `taken`, where the namespace lets the proxy be another.
+    pub(super) fn users_beside(&self, taken: i64) -> Option<Users> {
+        let (_, users) = self.users.as_ref()?;
+        users.ok().filter(|users| users.proxy != taken)
     }
 
     /// Why no other user helps against what OpenShift says.

@@ -105,6 +105,10 @@ impl Limits {
 
     /// What the server will say to the creation of `pod`: the first refusal.
     pub fn review(&self, pod: &Pod<'_>, server: Release) -> Result<(), Refusal> {
+        // Most pods of most namespaces: reading their figures would cost more than all else that is asked of them.
+        if self.is_empty() && !validation::compares(pod) {
+            return Ok(());
+        }
         let subject = self.subject(pod, server);
         validation::check(&subject)?;
         self.ranges.iter().try_for_each(|range| range.check(&subject))?;

@@ -19,6 +19,7 @@ use crate::policy::{Release, Requester};
 use serde_json::Value;
 use std::str::Utf8Error;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 /// How `linkerd.io/created-by` begins on pods that we injected, whatever our version was.
 const OURS: &str = "outrigger/";
@@ -45,6 +46,8 @@ pub struct Answer {
     pub event: Option<Event>,
     /// The owner for the log line, as in `deployment/web`; the object's name is logged where there is none.
     pub owner: Option<String>,
+    /// Whether a dry run contradicts what is configured.
+    pub contradicts: bool,
     /// Labels of the metric. `decision` and `redirection` are logged too.
     pub labels: AnswerLabels,
     /// What Linkerd would count; nothing where it would fail before it counts.
@@ -154,10 +157,14 @@ impl App {
     fn ask(&self, setup: &Setup, question: &Question<'_>) -> Decision {
         let known = self.cluster.facts(&Pod::new(question.template));
         let coverage = coverage(setup, &known);
+        let namespace = question.namespace;
+        let probe = self
+            .cluster
+            .probe(&namespace.name, Some(&namespace.labels), SystemTime::now());
         let server = known.server.unwrap_or_else(|| Server::from(Release::NEWEST));
         let inputs = Inputs {
             pod: question.template,
-            namespace: namespace_of(question.namespace),
+            namespace: namespace_of(namespace),
             owner: question.owner,
             requester: question.requester,
             installation: &setup.installation,
@@ -165,9 +172,11 @@ impl App {
                 server,
                 pod_security: &setup.pod_security,
                 coverage: &coverage,
+                old_kubelets: known.old_kubelets.as_deref(),
                 foreign_plugin: known.foreign_plugin,
                 stale: !known.troubles.is_empty(),
                 policies: &known.policies,
+                probe: &probe,
                 round: question.round,
             },
         };
@@ -246,6 +255,7 @@ impl Answer {
             audit: Vec::new(),
             event: None,
             owner: None,
+            contradicts: false,
             labels: AnswerLabels {
                 decision: "not_ours",
                 redirection: "none",
@@ -325,6 +335,10 @@ impl Answer {
             event: owner
                 .filter(|_| known.is_some())
                 .and_then(|owner| event(&decision, owner, namespace)),
+            contradicts: decision
+                .warnings
+                .iter()
+                .any(|warning| warning.caution == Caution::ProbeContradicts),
             labels: spoken::labels(&decision),
             outcome: spoken::outcome(decision),
             linkerd: Some(linkerd),

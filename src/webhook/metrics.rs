@@ -2,6 +2,7 @@
 //! it, and only namespaces that exist are counted.
 
 mod linkerd;
+mod probe;
 
 pub use linkerd::LinkerdRequest;
 
@@ -41,6 +42,7 @@ pub struct Admission {
     answers: Family<AnswerLabels, Counter>,
     duration: Histogram,
     refused: Family<RefusalLabels, Counter>,
+    contradictions: Counter,
     /// Requests that are being answered.
     pub in_flight: Gauge,
 }
@@ -111,6 +113,7 @@ impl Metrics {
         let admission = Admission::register(ours);
         let connections = Connections::register(ours);
         let reloads = Reloads::register(ours);
+        ours.register_collector(Box::new(probe::Findings(Arc::clone(&cluster))));
         ours.register_collector(Box::new(Watches(cluster)));
         ours.register_collector(Box::new(Published(events)));
         Self {
@@ -143,6 +146,7 @@ impl Admission {
             // 50 µs to 1.6 s: an answer from warm caches takes a few hundred microseconds.
             duration: Histogram::new(exponential_buckets(0.000_05, 2.0, 16)),
             refused: Family::default(),
+            contradictions: Counter::default(),
             in_flight: Gauge::default(),
         };
         registry.register("admission_answers", "Reviews that were answered", all.answers.clone());
@@ -152,6 +156,11 @@ impl Admission {
             "admission_refused",
             "Requests that were no review, or not answered",
             all.refused.clone(),
+        );
+        registry.register(
+            "probe_contradictions",
+            "Pods for which a dry run contradicts what is configured",
+            all.contradictions.clone(),
         );
         registry.register(
             "admission_in_flight",
@@ -165,6 +174,11 @@ impl Admission {
     pub fn answered(&self, labels: &AnswerLabels, seconds: f64) {
         self.answers.get_or_create(labels).inc();
         self.duration.observe(seconds);
+    }
+
+    /// Counts a pod for which a dry run contradicts what is configured.
+    pub fn contradicted(&self) {
+        self.contradictions.inc();
     }
 
     /// Counts a request that got an error.

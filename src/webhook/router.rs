@@ -102,6 +102,9 @@ impl Entrance {
     fn note(&self, review: &Review, answer: Answer, elapsed: Duration) {
         log(review, &answer, elapsed);
         self.metrics.admission.answered(&answer.labels, elapsed.as_secs_f64());
+        if answer.contradicts {
+            self.metrics.admission.contradicted();
+        }
         if let Some(linkerd) = &answer.linkerd {
             self.metrics
                 .count_as_linkerd(&linkerd.request, linkerd.skipped.as_deref());

@@ -83,7 +83,7 @@ impl Server {
     pub async fn bind(options: Options) -> Result<Self, ServeError> {
         let certificate = Arc::new(certificate(&options)?);
         let setup = Arc::new(setup(&options)?);
-        let (cluster, client) = cluster(options.facts).await?;
+        let (cluster, client) = cluster(options.facts, &options.linkerd_namespace).await?;
         let cluster = Arc::new(cluster);
         let (events, publish) = Events::through(client);
         let metrics = Arc::new(Metrics::new(Arc::clone(&cluster), events.clone()));
@@ -246,7 +246,7 @@ fn certificate(options: &Options) -> Result<Certificate, ServeError> {
 }
 
 /// The cluster, and the client of its API server where it has one.
-async fn cluster(facts: FactSource) -> Result<(Cluster, Option<Client>), ServeError> {
+async fn cluster(facts: FactSource, control_plane: &str) -> Result<(Cluster, Option<Client>), ServeError> {
     let kubeconfig = match facts {
         FactSource::Manifests { objects, server } => return Ok((Cluster::of_manifests(&objects, server)?, None)),
         FactSource::Server { kubeconfig } => kubeconfig,
@@ -256,7 +256,8 @@ async fn cluster(facts: FactSource) -> Result<(Cluster, Option<Client>), ServeEr
         ..Access::default()
     };
     let client = connect(&access).await?;
-    Ok((Cluster::connected(client.clone()), Some(client)))
+    let cluster = Cluster::connected(client.clone()).with_findings_in(control_plane);
+    Ok((cluster, Some(client)))
 }
 
 /// Compares the files again and again.

@@ -62,10 +62,14 @@ async fn the_webhook_uses_every_right_that_it_has_and_asks_for_no_other() {
 fn granted() -> BTreeSet<String> {
     let text = fs::read_to_string(repository().join("webhook-config/rbac.yaml")).unwrap();
     let documents: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
-    let role = documents.iter().find(|object| object["kind"] == "ClusterRole").unwrap();
+    let is_role = |object: &&Value| object["kind"] == "ClusterRole" || object["kind"] == "Role";
+    let rules = documents
+        .iter()
+        .filter(is_role)
+        .flat_map(|role| role["rules"].as_array().unwrap());
     let strings = |rule: &Value, key: &str| -> Vec<String> { serde_json::from_value(rule[key].clone()).unwrap() };
     let mut rights = BTreeSet::new();
-    for rule in role["rules"].as_array().unwrap() {
+    for rule in rules {
         for group in strings(rule, "apiGroups") {
             for resource in strings(rule, "resources") {
                 rights.extend(strings(rule, "verbs").iter().map(|verb| right(verb, &group, &resource)));

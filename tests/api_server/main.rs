@@ -19,6 +19,8 @@ mod conformance_folder;
 #[expect(dead_code, reason = "the other test targets use the rest")]
 #[path = "../redirect/netns.rs"]
 mod netns;
+#[path = "../policy/printed.rs"]
+mod printed;
 #[expect(dead_code, reason = "the other test targets use the rest")]
 #[path = "../redirect/rules.rs"]
 mod rules;
@@ -41,6 +43,7 @@ mod owners;
 mod pass_fixtures;
 mod pod_security;
 mod policies;
+mod policy_labels;
 mod preview;
 mod redirection;
 mod reinvocation;

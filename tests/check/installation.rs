@@ -57,6 +57,7 @@ impl Installation {
         let cluster = Cluster::start(Options {
             flags: vec![format!("--service-cluster-ip-range={service_range}")],
             admission,
+            ..Options::default()
         });
         let cluster = cluster.await.unwrap();
         let client = cluster.client().await;

@@ -1,4 +1,4 @@
-//! The account that the webhook runs as: the service account of `webhook-config/rbac.yaml`, with no other rights.
+//! The accounts that the webhook and the probe run as: the service accounts of `webhook-config`, with no other rights.
 
 use std::path::PathBuf;
 
@@ -20,11 +20,17 @@ pub(super) async fn create(cluster: &Cluster) -> PathBuf {
     let labels = [("config.linkerd.io/admission-webhooks", "disabled")];
     Namespace::create_named(&client, NAMESPACE, &labels, &[]).await;
     cluster.apply("webhook-config/rbac.yaml");
+    kubeconfig(cluster, NAME).await
+}
+
+/// A kubeconfig with a token of the account `name` of the control plane's namespace.
+pub(super) async fn kubeconfig(cluster: &Cluster, name: &str) -> PathBuf {
+    let client = cluster.client().await;
     let request = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
-    let path = format!("/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{NAME}/token");
+    let path = format!("/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{name}/token");
     let reply = call(&client, Verb::Create, &path, Some(&request)).await;
     let reply = reply.expect("the API server answers");
     let token = reply.body.pointer("/status/token").and_then(Value::as_str);
-    let token = token.unwrap_or_else(|| panic!("no token of {USER}: {}", reply.body));
-    cluster.write_kubeconfig("webhook.kubeconfig", token)
+    let token = token.unwrap_or_else(|| panic!("no token of {name}: {}", reply.body));
+    cluster.write_kubeconfig(&format!("{name}.kubeconfig"), token)
 }

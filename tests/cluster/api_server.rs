@@ -13,7 +13,7 @@ use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use serde_json::json;
 
 use super::process::Process;
-use super::{Options, Port, Verb, audit, authority, call, poll};
+use super::{Edition, Options, Port, Verb, audit, authority, call, poll};
 
 /// A start takes 5 to 7 s on two idle cores.
 const START_LIMIT: Duration = Duration::from_secs(120);
@@ -22,6 +22,7 @@ const START_LIMIT: Duration = Duration::from_secs(120);
 pub(super) struct ApiServer {
     process: Option<Process>,
     program: PathBuf,
+    edition: Edition,
     etcd: String,
     port: Port,
 }
@@ -36,6 +37,7 @@ impl ApiServer {
         let mut server = Self {
             process: None,
             program: programs.join("kube-apiserver"),
+            edition: options.edition,
             etcd: format!("http://{}", etcd.address()),
             port: Port::reserve(),
         };
@@ -50,8 +52,13 @@ impl ApiServer {
     }
 
     pub(super) async fn stop(&mut self) {
-        if let Some(process) = self.process.take() {
-            process.terminate().await;
+        match (self.process.take(), self.edition) {
+            (None, _) => {}
+            (Some(process), Edition::Newest) => {
+                process.terminate().await;
+            }
+            // It would wait a minute for its watches, and has no flag to shorten that.
+            (Some(process), Edition::PodSecurityPolicy) => drop(process),
         }
     }
 
@@ -70,7 +77,7 @@ impl ApiServer {
     /// Starts the process and waits until it is ready.
     async fn run(&mut self, scratch: &Path, options: Options) -> Result<(), String> {
         let mut command = Command::new(&self.program);
-        command.args(self.flags(scratch));
+        command.args(self.flags(scratch)).args(self.edition.flags());
         if let Some(configuration) = &options.admission {
             let file = scratch.join("admission.json");
             fs::write(&file, configuration.to_string()).expect("the configuration can be written");
@@ -108,11 +115,20 @@ impl ApiServer {
             format!("--service-account-signing-key-file={}", file("service-account.key")),
             format!("--audit-policy-file={}", file("audit-policy.json")),
             format!("--audit-log-path={}", audit::log(scratch).display()),
-            // Else watches keep a server that was told to stop waiting for a minute.
-            "--shutdown-watch-termination-grace-period=5s".to_owned(),
             // As on any cluster that runs a network plugin; without it API validation, not policy, refuses the pods.
             "--allow-privileged=true".to_owned(),
         ]
+    }
+}
+
+impl Edition {
+    /// What not every release knows.
+    fn flags(self) -> &'static [&'static str] {
+        match self {
+            // Else watches keep a server that was told to stop waiting for a minute.
+            Self::Newest => &["--shutdown-watch-termination-grace-period=5s"],
+            Self::PodSecurityPolicy => &["--enable-admission-plugins=PodSecurityPolicy"],
+        }
     }
 }
 

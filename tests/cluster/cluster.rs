@@ -49,9 +49,21 @@ pub(crate) use process::Process;
 
 use api_server::ApiServer;
 
+/// Which kube-apiserver runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Edition {
+    /// The newest release.
+    #[default]
+    Newest,
+    /// 1.24, the last with `PodSecurityPolicy`, with that plugin on: nobody gets a pod without a policy.
+    PodSecurityPolicy,
+}
+
 /// What a test may choose about its API server.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Options {
+    /// Which one it is; a server that starts again stays what it was.
+    pub(crate) edition: Edition,
     /// Flags after those of the harness, `--flag=value`; of a flag given twice the API server takes the last.
     pub(crate) flags: Vec<String>,
     /// An `AdmissionConfiguration` (`apiserver.config.k8s.io/v1`).
@@ -87,7 +99,11 @@ impl Cluster {
             .expect("a folder can be made");
         let client = Port::reserve();
         let etcd = start_etcd(&programs, &client, scratch.path());
-        let api_server = ApiServer::start(&programs, &client, scratch.path(), options).await?;
+        let server = match options.edition {
+            Edition::Newest => programs,
+            Edition::PodSecurityPolicy => built("psp")?,
+        };
+        let api_server = ApiServer::start(&server, &client, scratch.path(), options).await?;
         Ok(Self {
             account: OnceCell::new(),
             api_server,
@@ -135,6 +151,11 @@ impl Cluster {
     /// The kubeconfig file of the webhook's service account, with the rights of `webhook-config/rbac.yaml` alone.
     pub(crate) async fn webhook_kubeconfig(&self) -> &Path {
         self.account.get_or_init(async || account::create(self).await).await
+    }
+
+    /// The kubeconfig file of another service account of the control plane's namespace, which is there already.
+    pub(crate) async fn account_kubeconfig(&self, name: &str) -> PathBuf {
+        account::kubeconfig(self, name).await
     }
 
     fn write_kubeconfig(&self, name: &str, token: &str) -> PathBuf {

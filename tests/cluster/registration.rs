@@ -20,6 +20,9 @@ const TRIPWIRE: &str = "test/tripwire";
 /// The API server learns of a configuration by a watch, in well under a second.
 const LIMIT: Duration = Duration::from_secs(30);
 
+/// The first minor release that knows `matchConditions`. Before it, the manifest says, entries with some are left out.
+const SINCE_MATCH_CONDITIONS: u32 = 28;
+
 /// What the API server does with a request when its webhook cannot answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum FailurePolicy {
@@ -58,7 +61,11 @@ impl Registration {
             name: format!("test-{number}"),
             label: format!("{LABEL}{number}"),
         };
-        let object = registration.configuration(webhook, on_failure);
+        let mut object = registration.configuration(webhook, on_failure);
+        if minor(client).await < SINCE_MATCH_CONDITIONS {
+            let entries = object["webhooks"].as_array_mut().expect("the manifest has webhooks");
+            entries.retain(|entry| entry.get("matchConditions").is_none());
+        }
         let path = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
         let reply = call(client, Verb::Create, path, Some(&object))
             .await
@@ -123,6 +130,14 @@ impl Registration {
             .await
             .expect("the API server heeds the webhook configuration");
     }
+}
+
+/// The server's minor release.
+async fn minor(client: &Client) -> u32 {
+    let reply = call(client, Verb::Get, "/version", None).await;
+    let reply = reply.expect("the API server answers");
+    let minor = reply.body["minor"].as_str().and_then(|minor| minor.parse().ok());
+    minor.unwrap_or_else(|| panic!("no release: {}", reply.body))
 }
 
 /// Adds a requirement to a label selector.

@@ -14,6 +14,7 @@ pub(crate) enum Verb {
     Create,
     /// Merges (RFC 7396).
     Patch,
+    Delete,
 }
 
 /// What the API server answered. Typed clients drop the warnings, and the fields newer than their types.
@@ -49,9 +50,10 @@ pub(crate) async fn call(
         Verb::Get => "GET",
         Verb::Create => "POST",
         Verb::Patch => "PATCH",
+        Verb::Delete => "DELETE",
     };
     let form = match verb {
-        Verb::Get | Verb::Create => "application/json",
+        Verb::Get | Verb::Create | Verb::Delete => "application/json",
         Verb::Patch => "application/merge-patch+json",
     };
     let body = object.map_or_else(Vec::new, |object| object.to_string().into_bytes());

@@ -207,12 +207,7 @@ impl Golden<'_> {
             Kind::Pod
         };
         let annotations = self.namespace_annotations();
-        opaque_ports::patch(
-            kind,
-            &object,
-            Some(&annotations),
-            &installation.values.proxy.opaque_ports,
-        )
+        opaque_ports::patch(kind, &object, Some(&annotations), &installation.opaque_ports)
     }
 
     /// The input after our patch, and after Linkerd's.

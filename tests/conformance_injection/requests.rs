@@ -5,6 +5,7 @@ use outrigger::decide::{Coverage, Decision, Facts, Inputs, Namespace, Outcome, R
 use outrigger::inject::Owner;
 use outrigger::pod::workload::Kind;
 use outrigger::policy::pod_security::Configuration;
+use outrigger::policy::probe::Word;
 use outrigger::policy::{Installed, Release, Requester};
 use serde_json::{Value, json};
 use std::fs;
@@ -96,9 +97,11 @@ fn answer(case: &Value) -> Decision {
             server: Release::NEWEST.into(),
             pod_security: &configuration,
             coverage: &coverage,
+            old_kubelets: None,
             foreign_plugin: false,
             stale: false,
             policies: &Installed::compile([], Release::NEWEST),
+            probe: &Word::Absent,
             round: Round::Second,
         },
     };

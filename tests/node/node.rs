@@ -159,7 +159,7 @@ fn options() -> Options {
             "--enable-aggregator-routing=true".to_owned(),
             "--kubelet-preferred-address-types=InternalIP".to_owned(),
         ],
-        admission: None,
+        ..Options::default()
     }
 }
 

@@ -5,6 +5,7 @@ use outrigger::decide::{self, Coverage, Decision, Facts, Inputs, Round, Trace};
 use outrigger::inject::{Owner, Prepared};
 use outrigger::pod::workload::Kind;
 use outrigger::policy::pod_security::{Configuration, Question, Server};
+use outrigger::policy::probe::Word;
 use outrigger::policy::{Installed, Release, Requester};
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
@@ -128,9 +129,11 @@ impl Surroundings {
                 server: Server::from(Release(self.release)),
                 pod_security: &self.configuration,
                 coverage: &self.coverage,
+                old_kubelets: None,
                 foreign_plugin: self.foreign_plugin,
                 stale: false,
                 policies: &Installed::compile([], Release(self.release)),
+                probe: &Word::Absent,
                 round: Round::Second,
             },
         };

@@ -9,11 +9,13 @@ use crate::decide::{self, Coverage, Decision, Facts, Inputs, Round, Setup, Trace
 use crate::pod::Pod;
 use crate::pod::workload::Kind;
 use crate::policy::pod_security::{self, Configuration, Server};
+use crate::policy::probe::Standing;
 use crate::policy::{Release, Requester};
 use anyhow::{Context, Result};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 mod cni;
 mod live;
@@ -112,6 +114,11 @@ impl Known {
         }
     }
 
+    /// How much a probe tells; nothing where none reports.
+    pub(in crate::cli) fn probe_standing(&self) -> Option<Standing> {
+        self.cluster.probe_standing(SystemTime::now())
+    }
+
     /// The namespace called `name`, where it is known.
     pub(in crate::cli) fn namespace(&self, name: &str) -> Option<Arc<Namespace>> {
         self.cluster.known_namespace(name)
@@ -156,6 +163,7 @@ impl Known {
         let declared = self.declared.clone().map(Arc::new);
         let coverage = declared.or_else(|| self.setup.coverage(known.coverage));
         let coverage = coverage.as_deref().unwrap_or(&Coverage::None);
+        let probe = self.cluster.probe(namespace.name, namespace.labels, SystemTime::now());
         let user = self.user.as_deref().or(workload.creator);
         let inputs = Inputs {
             pod: &template,
@@ -167,9 +175,11 @@ impl Known {
                 server: self.server,
                 pod_security: &self.setup.pod_security,
                 coverage,
+                old_kubelets: known.old_kubelets.as_deref(),
                 foreign_plugin: known.foreign_plugin,
                 stale: false,
                 policies: &known.policies,
+                probe: &probe,
                 round: Round::First,
             },
         };

@@ -12,6 +12,7 @@ use crate::inject::Owner;
 use crate::pod::Pod;
 use crate::pod::workload::Kind;
 use crate::policy::pod_security::{self, Server};
+use crate::policy::probe::Word;
 use crate::policy::{Installed, Release, Requester, Verdict};
 use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
@@ -170,10 +171,12 @@ impl Site {
                 server: self.server,
                 pod_security: &self.setup.pod_security,
                 coverage,
+                old_kubelets: known.old_kubelets.as_deref(),
                 foreign_plugin: known.foreign_plugin,
                 stale: false,
                 // Policies of today must not shape those that are being made.
                 policies: &Installed::compile([], self.server.release),
+                probe: &Word::Absent,
                 round: Round::First,
             },
         };

@@ -9,6 +9,7 @@ use crate::cluster::facts::Namespace;
 use crate::decide::coverage::Plugin;
 use crate::decide::placement::{Node, Taint};
 use crate::policy::installed::Source;
+use crate::policy::probe::{CONFIG_MAP, Report};
 use k8s_openapi::api::core::v1;
 use kube::api::{NotUsed, Object, ObjectMeta, PartialObjectMeta};
 use serde::Deserialize;
@@ -37,6 +38,19 @@ pub struct ObjectsError {
 #[serde(default)]
 pub(in crate::cluster) struct NodeSpec {
     taints: Vec<RawTaint>,
+}
+
+/// What is kept of its `status`: nothing that changes with each sign of life.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(in crate::cluster) struct NodeStatus {
+    node_info: NodeInfo,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct NodeInfo {
+    kubelet_version: String,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -68,7 +82,7 @@ pub(in crate::cluster) fn namespace(object: PartialObjectMeta<v1::Namespace>) ->
     (namespace.name.as_str().into(), Some(namespace))
 }
 
-pub(in crate::cluster) fn node(object: Object<NodeSpec, NotUsed>) -> Kept<Node> {
+pub(in crate::cluster) fn node(object: Object<NodeSpec, NodeStatus>) -> Kept<Node> {
     let taints = object.spec.taints.into_iter().map(|taint| Taint {
         key: taint.key,
         value: taint.value,
@@ -78,6 +92,9 @@ pub(in crate::cluster) fn node(object: Object<NodeSpec, NotUsed>) -> Kept<Node> 
         name: object.metadata.name.unwrap_or_default(),
         labels: object.metadata.labels.unwrap_or_default(),
         taints: taints.collect(),
+        kubelet: object
+            .status
+            .and_then(|status| status.node_info.kubelet_version.parse().ok()),
     };
     (node.name.as_str().into(), Some(node))
 }
@@ -94,6 +111,15 @@ pub(in crate::cluster) fn plugin(object: Object<Value, NotUsed>) -> Kept<Plugin>
     let metadata = json!({"namespace": namespace, "name": name, "labels": labels});
     let plugin = Plugin::read(&json!({"metadata": metadata, "spec": object.spec}));
     (key, plugin)
+}
+
+/// What a probe found out; its ConfigMap is told by its name.
+pub(in crate::cluster) fn findings(object: v1::ConfigMap) -> Kept<Report> {
+    let name = object.metadata.name.unwrap_or_default();
+    let data = object.data.unwrap_or_default();
+    let report =
+        (name == CONFIG_MAP).then(|| Report::read(data.iter().map(|(key, text)| (key.as_str(), text.as_str()))));
+    (name.into(), report)
 }
 
 fn strings(map: BTreeMap<String, String>) -> Map<String, Value> {
@@ -118,6 +144,7 @@ pub(super) struct Objects {
     pub(super) namespaces: Vec<(Arc<str>, Namespace)>,
     pub(super) nodes: Vec<(Arc<str>, Node)>,
     pub(super) plugins: Vec<(Arc<str>, Plugin)>,
+    pub(super) findings: Vec<(Arc<str>, Report)>,
     pub(super) sources: Sources,
 }
 
@@ -136,6 +163,11 @@ impl Objects {
             ("v1", "Node") => {
                 let (key, found) = node(decode("Node", object)?);
                 self.nodes.extend(found.map(|found| (key, found)));
+            }
+            // Others hold whatever they hold.
+            ("v1", "ConfigMap") if object.pointer("/metadata/name").is_some_and(|name| name == CONFIG_MAP) => {
+                let (key, found) = findings(decode_bare("ConfigMap", object)?);
+                self.findings.extend(found.map(|found| (key, found)));
             }
             ("apps/v1", "DaemonSet") => {
                 let (key, found) = plugin(decode("DaemonSet", object)?);
@@ -157,7 +189,12 @@ fn decode<K: DeserializeOwned>(kind: &'static str, object: &Value) -> Result<K, 
     if let (Some(whole), Some(object)) = (whole.as_object_mut(), object.as_object()) {
         whole.extend(object.iter().map(|(key, value)| (key.clone(), value.clone())));
     }
-    serde_path_to_error::deserialize(whole).map_err(|source| ObjectsError {
+    decode_bare(kind, &whole)
+}
+
+/// The same of an object that lacks nothing.
+fn decode_bare<K: DeserializeOwned>(kind: &'static str, object: &Value) -> Result<K, ObjectsError> {
+    serde_path_to_error::deserialize(object).map_err(|source| ObjectsError {
         kind,
         name: object
             .pointer("/metadata/name")

@@ -121,7 +121,7 @@ fn named(name: &str, zone: &str) -> (Arc<str>, Node) {
     let node = Node {
         name: name.to_owned(),
         labels: [("zone".to_owned(), zone.to_owned())].into(),
-        taints: Vec::new(),
+        ..Node::default()
     };
     (name.into(), node)
 }
@@ -198,7 +198,7 @@ fn what_is_remembered_of_a_placement_is_as_short_for_a_long_one() {
     let first = coverage(&mut index, &selecting("x"));
     assert!(Arc::ptr_eq(&first, &coverage(&mut index, &selecting("x"))));
     assert!(!Arc::ptr_eq(&first, &coverage(&mut index, &selecting("y"))));
-    let debug = format!("{:?}", index.coverages);
+    let debug = format!("{:?}", index.placements);
     assert!(debug.len() < 1 << 10, "{} bytes are kept", debug.len());
 }
 

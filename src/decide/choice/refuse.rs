@@ -31,7 +31,7 @@ impl Choice<'_> {
             draft.warn(Caution::NotMeshed, text);
         }
         draft.policies.extend(standing.before().iter().cloned());
-        let default = &self.inputs.installation.values.proxy.opaque_ports;
+        let default = &self.inputs.installation.opaque_ports;
         let namespace = self.inputs.namespace.annotations;
         draft.patch = opaque_ports::patch(Kind::Pod, self.inputs.pod, namespace, default);
         draft.skip(SkipReason::NoRedirectionAdmitted)
@@ -50,6 +50,12 @@ impl Choice<'_> {
                 kind::CONSTRAINTS => format!(
                     "no SecurityContextConstraints that the pod's account or creator may use in namespace {} take it",
                     self.inputs.namespace.name
+                ),
+                // Pod Security's own line says it.
+                kind::PROBE if opinion.policy.starts_with(kind::POD_SECURITY) => continue,
+                kind::PROBE => format!(
+                    "{} refuses it in namespace {}, as a dry run shows",
+                    opinion.policy, self.inputs.namespace.name
                 ),
                 by => format!("{by} {} of namespace {}", opinion.policy, self.inputs.namespace.name),
             };

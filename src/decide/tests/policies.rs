@@ -38,6 +38,19 @@ fn with_security_policy(spec: &Value, coverage: Coverage) -> Case {
     case
 }
 
+#[test]
+fn a_manifest_without_a_service_account_is_judged_with_the_one_that_the_server_fills_in() {
+    let mut case = with_security_policy(&json!({"allowedCapabilities": ["*"]}), Coverage::None);
+    let binding = case.objects.last_mut().unwrap();
+    binding["subjects"] = json!([{"kind": "ServiceAccount", "namespace": "shop", "name": "default"}]);
+    let manifest = case.decide();
+    assert!(!manifest.would_be_refused(), "{manifest:?}");
+    // What comes from the server says itself whose it is.
+    case.round = Round::Second;
+    let of_nobody = case.annotated("kubernetes.io/psp", "only").decide();
+    assert!(of_nobody.would_be_refused(), "{of_nobody:?}");
+}
+
 /// The proxy as it was added.
 fn proxy(decision: &Decision) -> Value {
     container(decision, "linkerd-proxy")
@@ -150,6 +163,34 @@ fn on_openshift_the_proxy_gets_a_user_of_the_range_that_nobody_has() {
         "{}",
         decision.message()
     );
+}
+
+#[test]
+fn on_openshift_the_proxy_makes_way_for_an_application_of_its_user() {
+    let mut case = on_openshift(&json!({"type": "RunAsAny"}), Coverage::Declared);
+    case.pod["spec"]["containers"][0]["securityContext"]["runAsUser"] = 2102.into();
+    let decision = case.decide();
+    assert_eq!(decision.redirection(), Redirection::Cni, "{decision:?}");
+    assert_eq!(proxy(&decision)["securityContext"]["runAsUser"], 2103);
+    let patch = json!(decision.patch).to_string();
+    assert!(
+        patch.contains("config.linkerd.io~1proxy-uid\",\"value\":\"2103\""),
+        "{patch}"
+    );
+
+    // Without seccomp profiles it makes way all the same.
+    case.objects[0]["seccompProfiles"] = json!([]);
+    case.pod["spec"]["securityContext"]["seccompProfile"] = Value::Null;
+    let decision = case.decide();
+    let context = &proxy(&decision)["securityContext"];
+    assert_eq!(
+        (&context["runAsUser"], &context["seccompProfile"]),
+        (&json!(2103), &Value::Null)
+    );
+
+    // Not where its author asked for that user.
+    let decision = case.annotated("config.linkerd.io/proxy-uid", "2102").decide();
+    assert_eq!(decision.code(), "proxy_user_clash", "{decision:?}");
 }
 
 #[test]

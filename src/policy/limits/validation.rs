@@ -3,8 +3,24 @@
 use super::figures::Resources;
 use super::subject::{Half, Subject, is_huge_page};
 use super::{Refusal, Refuser};
+use crate::pod::{self, Pod};
 use crate::policy::aggregate::join;
 use crate::policy::quoting::go_quoted;
+use serde_json::Value;
+
+/// Whether there is anything to compare in `pod`: a request beside another limit of the same resource, or figures of the
+/// pod as a whole.
+pub(super) fn compares(pod: &Pod<'_>) -> bool {
+    let differs = |container: &&Value| {
+        let figures = |key| container.get("resources")?.get(key)?.as_object();
+        let (Some(requests), Some(limits)) = (figures("requests"), figures("limits")) else {
+            return false;
+        };
+        let mut requests = requests.iter();
+        requests.any(|(name, request)| limits.get(name).is_some_and(|limit| limit != request))
+    };
+    pod::object(pod.spec(), "resources").is_some() || pod.containers().iter().chain(pod.init_containers()).any(differs)
+}
 
 /// Checks `subject` after every default.
 pub(super) fn check(subject: &Subject<'_>) -> Result<(), Refusal> {

@@ -103,6 +103,28 @@ impl Admission<'_> {
         Self { remarks: false, ..self }
     }
 
+    /// The same where the server was seen to enforce `policy` in the namespace, whatever its labels and the configuration say.
+    #[must_use]
+    pub fn seen_to_enforce(mut self, policy: Policy) -> Self {
+        self.policies.enforce = policy;
+        self.exemption = self.exemption.filter(|exemption| *exemption != Exemption::Namespace);
+        self
+    }
+
+    /// The same where the server was seen to spare the namespace.
+    #[must_use]
+    pub fn seen_to_exempt(self) -> Self {
+        Self {
+            exemption: Some(Exemption::Namespace),
+            ..self
+        }
+    }
+
+    /// What spares every pod, whatever it is.
+    pub fn exemption(&self) -> Option<Exemption> {
+        self.exemption
+    }
+
     /// The namespace's policies.
     pub fn policies(&self) -> &NamespacePolicies {
         &self.policies

@@ -4,13 +4,14 @@
 use super::super::Arguments;
 use crate::cli::installation::Connection;
 use crate::cli::live::policies::{Policies, Scope};
-use crate::cli::live::resource::{DAEMON_SETS, NAMESPACES, NODES};
+use crate::cli::live::resource::{CONFIG_MAPS, DAEMON_SETS, NAMESPACES, NODES};
 use crate::cli::live::{get, list, tidied};
 use crate::cli::{describe, note_on_terminal};
 use crate::cluster::server_of;
 use crate::decide::Coverage;
 use crate::policy::installed::Source;
 use crate::policy::pod_security::Server;
+use crate::policy::probe::CONFIG_MAP;
 use anyhow::{Context, Result};
 use kube::Client;
 use serde_json::Value;
@@ -64,10 +65,16 @@ pub(super) fn ask(arguments: &Arguments, wanted: &Wanted<'_>) -> Result<Found> {
             Err(error) => found.coverage = Some(Coverage::Unknown { why: describe(&error) }),
         }
         policies(&client, &namespaces, &mut found).await;
+        let control_plane = &arguments.assumptions.control_plane.linkerd_namespace;
+        match get(&client, &CONFIG_MAPS, Some(control_plane), CONFIG_MAP).await {
+            Ok(findings) => found.objects.extend(findings.map(tidied)),
+            Err(error) => found.assumptions.push(format!(
+                "what a probe has found out is not known: {}",
+                describe(&error.into())
+            )),
+        }
         if arguments.assumptions.values.is_empty() {
-            let values = connection
-                .find_values(&client, &arguments.assumptions.control_plane.linkerd_namespace)
-                .await;
+            let values = connection.find_values(&client, control_plane).await;
             match values {
                 Ok(values) => found.values = Some(values),
                 Err(error) => found.assumptions.push(describe(&error)),

@@ -1,0 +1,160 @@
+//! The dry runs themselves.
+
+use super::metrics::Metrics;
+use crate::cluster::facts::Namespace;
+use crate::decide::rehearsal::{Rehearsal, rehearse};
+use crate::decide::{self, Setup};
+use crate::inject::patch::Patch;
+use crate::policy::Release;
+use crate::policy::probe::{Answer, Cause, Finding, Shape, classify, digest};
+use kube::Client;
+use kube::api::PostParams;
+use kube::core::Request;
+use serde_json::Value;
+use std::time::{Duration, SystemTime};
+use tokio::sync::Mutex;
+use tokio::time::{Instant, sleep_until, timeout};
+
+/// How long one dry run may take. The API server gives a webhook 10 s unless its configuration says otherwise.
+const TIMEOUT: Duration = Duration::from_secs(15);
+
+/// The words for a pod that nobody asked for, because the plain one told enough.
+const NOT_ASKED: &str = "not asked for";
+
+/// How fast dry runs follow each other, whoever they are about.
+#[derive(Debug)]
+pub(super) struct Pace {
+    pause: Duration,
+    next: Mutex<Instant>,
+}
+
+impl Pace {
+    pub(super) fn new(pause: Duration) -> Self {
+        Self {
+            pause,
+            next: Mutex::new(Instant::now()),
+        }
+    }
+
+    /// Waits for the next turn.
+    async fn turn(&self) {
+        let mut next = self.next.lock().await;
+        sleep_until(*next).await;
+        *next = Instant::now() + self.pause;
+    }
+}
+
+/// What asks.
+#[derive(Clone, Copy)]
+pub(super) struct Asker<'a> {
+    pub(super) client: &'a Client,
+    pub(super) pace: &'a Pace,
+    pub(super) metrics: &'a Metrics,
+}
+
+impl Asker<'_> {
+    /// What is found out in `namespace`, for pods as `setup` makes them on a server of `release`.
+    ///
+    /// The plain pod is asked for first, and again after a refusal: a policy may have come in between.
+    pub(super) async fn find_out(&self, setup: &Setup, namespace: &Namespace, release: Release) -> Finding {
+        let at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let not_asked = Answer::unknown(Cause::Other, NOT_ASKED);
+        let mut finding = Finding {
+            at: at.unwrap_or_default().as_secs(),
+            labels: digest(Some(&namespace.labels)),
+            plain: not_asked.clone(),
+            init_container: not_asked.clone(),
+            cni: not_asked,
+        };
+        let rehearsal = match prepared(setup, namespace, release, false) {
+            Ok(rehearsal) => rehearsal,
+            Err(why) => {
+                finding.plain = Answer::unknown(Cause::Unmade, &why);
+                return finding;
+            }
+        };
+        finding.plain = self.create(namespace, &rehearsal.plain).await;
+        if finding.plain != Answer::Admitted {
+            return finding;
+        }
+        for shape in Shape::ALL {
+            let mut answer = self.create_shape(namespace, &rehearsal, shape).await;
+            if answer.demands_figures()
+                && let Ok(filled) = prepared(setup, namespace, release, true)
+            {
+                answer = self.create_shape(namespace, &filled, shape).await;
+            }
+            match shape {
+                Shape::InitContainer => finding.init_container = answer,
+                Shape::Cni => finding.cni = answer,
+            }
+        }
+        if finding
+            .answers()
+            .iter()
+            .any(|answer| matches!(answer, Answer::Refused(_)))
+        {
+            finding.plain = self.create(namespace, &rehearsal.plain).await;
+        }
+        finding
+    }
+
+    async fn create_shape(&self, namespace: &Namespace, rehearsal: &Rehearsal, shape: Shape) -> Answer {
+        let patch = match shape {
+            Shape::InitContainer => &rehearsal.init_container,
+            Shape::Cni => &rehearsal.cni,
+        };
+        let injected = patch.as_ref().map_err(Clone::clone);
+        match injected.and_then(|patch| injected_with(&rehearsal.plain, patch)) {
+            Ok(pod) => self.create(namespace, &pod).await,
+            Err(why) => Answer::unknown(Cause::Unmade, &why),
+        }
+    }
+
+    /// Asks for `pod`, which is never created.
+    async fn create(&self, namespace: &Namespace, pod: &Value) -> Answer {
+        self.pace.turn().await;
+        let answer = self.dry_run(namespace, pod).await;
+        self.metrics.count(&answer);
+        answer
+    }
+
+    async fn dry_run(&self, namespace: &Namespace, pod: &Value) -> Answer {
+        let path = format!("/api/v1/namespaces/{}/pods", namespace.name);
+        let dry_run = PostParams {
+            dry_run: true,
+            field_manager: None,
+        };
+        let request = match Request::new(path).create(&dry_run, pod.to_string().into_bytes()) {
+            Ok(request) => request,
+            Err(error) => return Answer::unknown(Cause::Unmade, &error.to_string()),
+        };
+        match timeout(TIMEOUT, self.client.request_text(request)).await {
+            Ok(Ok(_)) => Answer::Admitted,
+            Ok(Err(kube::Error::Api(status))) => classify(status.code, &status.message),
+            Ok(Err(error)) => Answer::unknown(Cause::Other, &error.to_string()),
+            Err(_) => {
+                let message = format!("no answer within {} s", TIMEOUT.as_secs());
+                Answer::unknown(Cause::Timeout, &message)
+            }
+        }
+    }
+}
+
+/// The pods to ask for.
+fn prepared(setup: &Setup, namespace: &Namespace, release: Release, with_figures: bool) -> Result<Rehearsal, String> {
+    let view = decide::Namespace {
+        name: &namespace.name,
+        labels: Some(&namespace.labels),
+        annotations: Some(&namespace.annotations),
+    };
+    rehearse(&setup.installation, &view, release, with_figures)
+}
+
+/// `plain` after `patch`.
+fn injected_with(plain: &Value, patch: &Patch) -> Result<Value, String> {
+    let operations: json_patch::Patch = serde_json::from_slice(patch.as_json()).map_err(|error| error.to_string())?;
+    let mut pod = plain.clone();
+    json_patch::patch(&mut pod, &operations).map_err(|error| error.to_string())?;
+    Ok(pod)
+}

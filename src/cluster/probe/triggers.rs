@@ -1,0 +1,140 @@
+//! What makes everything be found out anew: policies and webhook configurations that change.
+//!
+//! What cannot be watched, such as the policies behind a webhook, is found out every so often.
+
+use super::Shared;
+use crate::cluster::resource_of;
+use crate::cluster::watch::{LONGEST_PAUSE, describe};
+use crate::policy::installed::Source;
+use futures::TryStreamExt;
+use futures::future::join_all;
+use kube::Api;
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ObjectMeta, PartialObjectMeta};
+use kube::runtime::watcher::{self, Config, DefaultBackoff, Event, watcher};
+use std::collections::BTreeMap;
+use std::pin::pin;
+use std::time::Duration;
+use tokio::time::sleep;
+use tracing::{info, warn};
+
+/// How often a server that has no such resource is asked whether it has it by now.
+const ABSENT: Duration = Duration::from_secs(5 * 60);
+
+/// What the server answers where it has no such resource (RFC 9110, 15.5.5).
+const NOT_FOUND: u16 = 404;
+
+/// Kinds of `admissionregistration.k8s.io/v1`, with their resources.
+const KINDS: [(&str, &str); 4] = [
+    ("ValidatingAdmissionPolicy", "validatingadmissionpolicies"),
+    ("ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings"),
+    ("ValidatingWebhookConfiguration", "validatingwebhookconfigurations"),
+    ("MutatingWebhookConfiguration", "mutatingwebhookconfigurations"),
+];
+
+/// Each object's state, by name: its generation grows with what it says, and not with what others write about it.
+type Seen = BTreeMap<String, String>;
+
+/// Follows them for as long as it is polled.
+pub(super) async fn follow(shared: &Shared) {
+    let registered = KINDS.map(|(kind, plural)| {
+        let kind = GroupVersionKind::gvk("admissionregistration.k8s.io", "v1", kind);
+        (plural, ApiResource::from_gvk_with_plural(&kind, plural))
+    });
+    let others = [Source::PodSecurityPolicy, Source::Constraint].map(|source| (source.resource(), resource_of(source)));
+    let all = registered.iter().chain(&others);
+    join_all(all.map(|(name, resource)| heed(shared, name, resource))).await;
+}
+
+/// Follows one resource, for as long as the server has it.
+async fn heed(shared: &Shared, name: &'static str, resource: &ApiResource) {
+    let mut seen = None;
+    let mut pauses = DefaultBackoff::default();
+    let mut failing = false;
+    loop {
+        let api = Api::<PartialObjectMeta<DynamicObject>>::all_with(shared.client.clone(), resource);
+        let mut watch = pin!(watcher(api, Config::default()));
+        let mut listed = Seen::new();
+        let absent = loop {
+            match watch.try_next().await {
+                Ok(Some(event)) => {
+                    pauses = DefaultBackoff::default();
+                    if let Event::InitDone = event {
+                        shared.metrics.watch(name, true);
+                        failing = false;
+                    }
+                    if take(event, &mut listed, &mut seen) {
+                        shared.doubt_everything(name);
+                    }
+                }
+                Ok(None) => break false,
+                Err(error) if is_absent(&error) => break true,
+                Err(error) => {
+                    if !failing {
+                        warn!(resource = name, error = describe(&error), "watch failed, trying again");
+                    }
+                    failing = true;
+                    shared.metrics.watch(name, false);
+                    sleep(pauses.next().unwrap_or(LONGEST_PAUSE)).await;
+                }
+            }
+        };
+        if absent {
+            if seen.take().is_some_and(|seen: Seen| !seen.is_empty()) {
+                info!(resource = name, "the API server has it no more");
+                shared.doubt_everything(name);
+            }
+            seen = Some(Seen::new());
+            sleep(ABSENT).await;
+        }
+    }
+}
+
+/// Takes one event; whether something has changed since it was seen. What is listed for the first time has not.
+fn take(event: Event<PartialObjectMeta<DynamicObject>>, listed: &mut Seen, seen: &mut Option<Seen>) -> bool {
+    match event {
+        Event::Init => {
+            listed.clear();
+            false
+        }
+        Event::InitApply(object) => {
+            let (name, state) = state(object.metadata);
+            listed.insert(name, state);
+            false
+        }
+        Event::InitDone => {
+            let before = seen.replace(std::mem::take(listed));
+            before.is_some_and(|before| Some(before) != *seen)
+        }
+        Event::Apply(object) => {
+            let (name, state) = state(object.metadata);
+            let seen = seen.get_or_insert_default();
+            seen.insert(name, state.clone()) != Some(state)
+        }
+        Event::Delete(object) => {
+            let (name, _) = state(object.metadata);
+            seen.get_or_insert_default().remove(&name).is_some()
+        }
+    }
+}
+
+/// An object's name, and what tells whether it has changed.
+fn state(metadata: ObjectMeta) -> (String, String) {
+    let uid = metadata.uid.unwrap_or_default();
+    let version = match metadata.generation {
+        Some(generation) => generation.to_string(),
+        None => metadata.resource_version.unwrap_or_default(),
+    };
+    (metadata.name.unwrap_or_default(), format!("{uid} {version}"))
+}
+
+fn is_absent(error: &watcher::Error) -> bool {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status)) => status.code == NOT_FOUND,
+        watcher::Error::InitialListFailed(_)
+        | watcher::Error::WatchStartFailed(_)
+        | watcher::Error::WatchError(_)
+        | watcher::Error::WatchFailed(_)
+        | watcher::Error::NoResourceVersion => false,
+    }
+}

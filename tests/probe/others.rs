@@ -1,0 +1,125 @@
+//! Policies that only the API server or others can judge.
+
+use kube::Client;
+use kube::config::{Config, KubeConfigOptions, Kubeconfig};
+use serde_json::{Value, json};
+
+use crate::cluster::{Cluster, Namespace, Options, Verb, call};
+use crate::prober::{Prober, finding, install, until_found};
+use crate::scene::{INJECT, PLAIN, Scene};
+use crate::validator::Validator;
+use crate::{create, create_nodes, pod, until};
+
+const REGISTRATION: &str = "/apis/admissionregistration.k8s.io/v1";
+
+/// A policy for pods of the namespaces that have the label `test/policy` with its name.
+async fn create_policy(client: &Client, name: &str, expression: &str) {
+    let rules = json!([{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}]);
+    let policy = json!({"metadata": {"name": name}, "spec": {
+        "failurePolicy": "Fail", "matchConstraints": {"resourceRules": rules},
+        "validations": [{"expression": expression, "message": "not for you"}]}});
+    create(client, &format!("{REGISTRATION}/validatingadmissionpolicies"), &policy).await;
+    let selector = json!({"namespaceSelector": {"matchLabels": {"test/policy": name}}});
+    let binding = json!({"metadata": {"name": name}, "spec": {
+        "policyName": name, "validationActions": ["Deny"], "matchResources": selector}});
+    create(
+        client,
+        &format!("{REGISTRATION}/validatingadmissionpolicybindings"),
+        &binding,
+    )
+    .await;
+}
+
+/// CEL: no init container adds `NET_ADMIN`.
+const NO_NET_ADMIN: &str = "!has(object.spec.initContainers) || object.spec.initContainers.all(c, \
+    !has(c.securityContext) || !has(c.securityContext.capabilities) || !has(c.securityContext.capabilities.add) || \
+    !('NET_ADMIN' in c.securityContext.capabilities.add))";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn policies_of_others_are_found_out_and_heeded() {
+    let cluster = Cluster::start(Options::default()).await.unwrap();
+    let scene = Scene::in_cluster(&cluster, PLAIN).await;
+    let client = scene.client.clone();
+    create_nodes(&client).await;
+    let of = async |policy| scene.namespace(policy, &[("test/policy", policy)], &[INJECT]).await;
+    let (by_policy, by_webhook) = (of("no-net-admin").await, of("webhook").await);
+    let (unrelated, free) = (of("team").await, of("free").await);
+    install(&cluster);
+    let prober = Prober::start(&cluster, PLAIN).await;
+    // Nothing is refused yet, and that is found out first: what comes next must be noticed.
+    for namespace in [&by_policy, &by_webhook, &unrelated, &free] {
+        let admitted = |finding: &Value| finding["init-container"]["verdict"] == "admitted";
+        until_found(&client, &prober, &namespace.name, admitted).await;
+        until(namespace, "init-container", &scene.webhook).await;
+    }
+
+    create_policy(&client, "no-net-admin", NO_NET_ADMIN).await;
+    create_policy(
+        &client,
+        "team",
+        "has(object.metadata.labels) && 'team' in object.metadata.labels",
+    )
+    .await;
+    let validator = Validator::start().await;
+    let entry = validator.entry(
+        "deny.example.com",
+        "/deny",
+        &json!({"test/policy": "webhook"}),
+        &json!({}),
+    );
+    let configuration = json!({"metadata": {"name": "deny"}, "webhooks": [entry]});
+    create(
+        &client,
+        &format!("{REGISTRATION}/validatingwebhookconfigurations"),
+        &configuration,
+    )
+    .await;
+
+    until(&by_policy, "cni", &scene.webhook).await;
+    until(&by_webhook, "cni", &scene.webhook).await;
+    let refuser = async |namespace: &Namespace| {
+        let found = finding(&client, &namespace.name).await;
+        let said = &found["init-container"];
+        (said["by"].to_string(), said["policy"].to_string())
+    };
+    let expected = |by: &str, policy: &str| (format!("{by:?}"), format!("{policy:?}"));
+    assert_eq!(
+        refuser(&by_policy).await,
+        expected("validating-admission-policy", "no-net-admin")
+    );
+    assert_eq!(refuser(&by_webhook).await, expected("webhook", "deny.example.com"));
+
+    // A policy that refuses the plain pod too says nothing of the others: a pod that heeds it is meshed as ever.
+    until_found(&client, &prober, &unrelated.name, |finding| {
+        finding["plain"]["verdict"] == "refused"
+    })
+    .await;
+    until(&unrelated, "init-container", &scene.webhook).await;
+    until(&free, "init-container", &scene.webhook).await;
+    no_real_pod(&cluster, &free).await;
+}
+
+/// With the probe's token nobody creates anything.
+async fn no_real_pod(cluster: &Cluster, namespace: &Namespace) {
+    let token = Kubeconfig::read_from(cluster.account_kubeconfig("outrigger-probe").await).unwrap();
+    let config = Config::from_custom_kubeconfig(token, &KubeConfigOptions::default()).await;
+    let as_probe = namespace.seen_by(&Client::try_from(config.unwrap()).unwrap());
+    let mut pod = pod();
+    pod["metadata"]["labels"]["linkerd.io/control-plane-component"] = "outrigger-probe".into();
+    let tried = as_probe.try_pod(&pod).await;
+    assert_eq!(tried.code, 201, "{}", tried.message());
+    let created = as_probe.create_pod(&pod).await;
+    assert!(
+        created.code == 422
+            && created.message().contains(
+                "ValidatingAdmissionPolicy 'outrigger-probe-dry-run-only' with binding 'outrigger-probe-dry-run-only' \
+                 denied request: the probe may create no pod but in a dry run"
+            ),
+        "{}",
+        created.body
+    );
+    let client = cluster.client().await;
+    let path = format!("/api/v1/namespaces/{}/pods", namespace.name);
+    let pods = call(&client, Verb::Get, &path, None).await.unwrap().body;
+    assert_eq!(pods["items"], json!([]));
+}
