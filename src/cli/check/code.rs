@@ -71,7 +71,7 @@ codes! {
     ServerWithoutNativeSidecars "server_without_native_sidecars" Cluster
         "upgrade the server to 1.29, or set proxy.nativeSidecar=false so that it is plain what happens"
     KubeletWithoutNativeSidecars "kubelet_without_native_sidecars" Cluster
-        "upgrade these nodes to 1.29, or set proxy.nativeSidecar=false until they are"
+        "upgrade these nodes to 1.29, or keep Jobs off them"
     KubeletSkew "kubelet_skew" Cluster
         "bring kubelets within what Kubernetes supports: never newer than the server, at most three releases older"
     PlatformSupported "platform_supported" Cluster ""
@@ -108,6 +108,10 @@ codes! {
     PluginNamespaceLevel "plugin_namespace_level" Installation
         "label the namespace pod-security.kubernetes.io/enforce=privileged, as cni-config/namespace.yaml does"
     PoliciesPresent "policies_present" Installation ""
+
+    ProbeFindings "probe_findings" Installation ""
+    ProbeFindingsDoubtful "probe_findings_doubtful" Installation
+        "see the probe's log, and docs/probe.md: what it does not tell is unknown to decisions"
 
     CaBundle "ca_bundle" Certificates ""
     CaBundleUnusable "ca_bundle_unusable" Certificates

@@ -11,8 +11,8 @@ use super::rules::installation::Injector;
 use super::rules::proxies::{History, Running, Today};
 use super::rules::workloads::{Judged, Origin};
 use super::rules::{
-    certificates, cluster, cni, deadlock, installation, network_policies, permissions, pre, proxies, users, webhook,
-    workloads,
+    certificates, cluster, cni, deadlock, installation, network_policies, permissions, pre, probe, proxies, users,
+    webhook, workloads,
 };
 use super::{Answer, Arguments};
 use crate::cli::explain::Known;
@@ -147,7 +147,7 @@ fn known(arguments: &Arguments, facts: &Gathered, setup: Setup) -> Result<Known>
     for list in [&facts.namespaces, &facts.nodes, &facts.daemon_sets] {
         objects.extend(list.iter().flatten().cloned());
     }
-    objects.extend(facts.policies.objects.iter().cloned());
+    objects.extend(facts.policies.objects.iter().chain(&facts.probe).cloned());
     let cluster = Cluster::of_manifests(&objects, Some(facts.server)).context("what the cluster says")?;
     for (source, why) in &facts.policies.withheld {
         cluster.withhold(*source, why);
@@ -232,6 +232,7 @@ impl Subject<'_> {
             findings.extend(webhook::judge(&registration));
             findings.extend(deadlock::judge(&self.webhooks, self.namespaces(), &self.essential()));
         }
+        findings.extend(probe::judge(self.known.probe_standing()));
         let attempts = Attempts {
             client: &self.client,
             known: &self.known,

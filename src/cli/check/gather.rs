@@ -62,6 +62,8 @@ pub(super) struct Gathered {
     pub(super) values: Values,
     /// The trust anchors of their own ConfigMap.
     pub(super) anchors: Option<String>,
+    /// What a probe reports, where there is one.
+    pub(super) probe: Option<Value>,
     /// `tls.crt` of the webhook's Secret.
     pub(super) secret: Option<Vec<u8>>,
     /// Whether the webhook's Service has a ready endpoint, and where it is.
@@ -143,6 +145,7 @@ pub(super) async fn gather(client: &Client, wanted: Wanted<'_>) -> Result<Gather
     let policies = gatherer.policies(server, wanted.namespace).await;
     let values = gatherer.values(wanted.control_plane).await?;
     let anchors = gatherer.anchors(wanted.control_plane).await?;
+    let probe = gatherer.probe(wanted.control_plane).await?;
     let secret = gatherer.secret(wanted.control_plane).await?;
     let (endpoints, service_address) = gatherer.service(webhooks.as_deref()).await?;
     Ok(Gathered {
@@ -159,6 +162,7 @@ pub(super) async fn gather(client: &Client, wanted: Wanted<'_>) -> Result<Gather
         pods,
         values,
         anchors,
+        probe,
         secret,
         endpoints,
         service_address,

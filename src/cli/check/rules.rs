@@ -12,6 +12,7 @@ pub(super) mod installation;
 pub(super) mod network_policies;
 pub(super) mod permissions;
 pub(super) mod pre;
+pub(super) mod probe;
 pub(super) mod proxies;
 pub(super) mod selector;
 pub(super) mod users;

@@ -9,6 +9,7 @@ use crate::decide::{self, Coverage, Decision, Facts, Inputs, Round, Setup, Trace
 use crate::pod::Pod;
 use crate::pod::workload::Kind;
 use crate::policy::pod_security::{self, Configuration, Server};
+use crate::policy::probe::Standing;
 use crate::policy::{Release, Requester};
 use anyhow::{Context, Result};
 use serde_json::Value;
@@ -111,6 +112,11 @@ impl Known {
             assumptions: Vec::new(),
             unknown_namespaces: BTreeSet::new(),
         }
+    }
+
+    /// How much a probe tells; nothing where none reports.
+    pub(in crate::cli) fn probe_standing(&self) -> Option<Standing> {
+        self.cluster.probe_standing(SystemTime::now())
     }
 
     /// The namespace called `name`, where it is known.

@@ -3,6 +3,7 @@
 use super::{Gatherer, Values};
 use crate::cli::check::rules::admission::{Target, Webhook};
 use crate::cli::live::{self, resource};
+use crate::policy::probe::CONFIG_MAP;
 use anyhow::{Context, Result};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -20,15 +21,20 @@ impl Gatherer<'_> {
     }
 
     pub(super) async fn anchors(&mut self, namespace: &str) -> Result<Option<String>> {
-        const NAME: &str = "linkerd-identity-trust-roots";
-        let map = live::get(self.client, &resource::CONFIG_MAPS, Some(namespace), NAME).await;
-        // Where it may not be read, the line about linkerd-config says it already.
-        let map = match map {
-            Err(kube::Error::Api(_)) => None,
-            map => map.context("configmaps")?,
-        };
-        let anchors = map.and_then(|map| map.pointer("/data")?.get("ca-bundle.crt")?.as_str().map(str::to_owned));
-        Ok(anchors)
+        let map = self.config_map(namespace, "linkerd-identity-trust-roots").await?;
+        Ok(map.and_then(|map| map.pointer("/data")?.get("ca-bundle.crt")?.as_str().map(str::to_owned)))
+    }
+
+    pub(super) async fn probe(&mut self, namespace: &str) -> Result<Option<Value>> {
+        self.config_map(namespace, CONFIG_MAP).await
+    }
+
+    /// A ConfigMap beside linkerd-config: where it may not be read, the line about that one says it already.
+    async fn config_map(&mut self, namespace: &str, name: &str) -> Result<Option<Value>> {
+        match live::get(self.client, &resource::CONFIG_MAPS, Some(namespace), name).await {
+            Err(kube::Error::Api(_)) => Ok(None),
+            map => map.context("configmaps"),
+        }
     }
 
     /// The certificate alone is kept: the key is nobody's business.

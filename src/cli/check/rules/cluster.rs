@@ -60,7 +60,7 @@ fn sidecars(release: Release, nodes: &[Value]) -> Finding {
         return Finding::ok(Code::NativeSidecars, "server and kubelets have native sidecars");
     }
     let message = format!(
-        "{} older than {wanted}: native sidecars do not run there",
+        "{} older than {wanted}: pods that can land there get the proxy as an ordinary container",
         are(old.len())
     );
     Finding::warning(Code::KubeletWithoutNativeSidecars, message).with(lines(&old))
