@@ -65,6 +65,14 @@ impl SkipReason {
             Self::NoRedirectionAdmitted => "no_redirection_admitted",
         }
     }
+
+    /// Whether the pod is the cluster's or Linkerd's own, which is never touched, whatever it carries.
+    pub(super) fn is_of_the_cluster(self) -> bool {
+        matches!(
+            self,
+            Self::MirrorPod | Self::SystemNamespace | Self::NodeCriticalPod | Self::ControlPlanePod
+        )
+    }
 }
 
 impl fmt::Display for SkipReason {

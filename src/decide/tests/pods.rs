@@ -150,6 +150,38 @@ fn a_native_sidecar_that_lost_its_restart_policy_gets_it_back() {
 }
 
 #[test]
+fn a_proxy_must_work_where_nobody_asks_for_injection_too() {
+    let proxy = json!({"name": "linkerd-proxy", "image": "proxy:1", "securityContext": {"runAsUser": 2102}});
+    for annotations in [json!({}), json!({"linkerd.io/inject": "junk"})] {
+        let unasked = |proxy: &Value| Case {
+            annotations: annotations.clone(),
+            ..meshed(proxy)
+        };
+        let decision = unasked(&proxy).decide();
+        assert_eq!(decision.code(), "sidecar_already_exists", "{annotations}");
+        assert_eq!(decision.warnings[0].caution, Caution::ProxyRepaired, "{annotations}");
+        assert!(!decision.patch.is_empty(), "{annotations}");
+        let late = json!([{"name": "late", "image": "late:1", "securityContext": {"runAsUser": 2102}}]);
+        let decision = unasked(&proxy).spec("containers", late).decide();
+        assert_eq!(decision.code(), "proxy_user_clash", "{annotations}");
+        let mut whole = proxy.clone();
+        whole["restartPolicy"] = json!("Always");
+        let decision = unasked(&whole).decide();
+        assert_eq!((decision.word(), decision.patch.is_empty()), ("skip", true));
+    }
+    // Whose a pod is that carries no mark nobody knows, and the kubelet's and the node's own are never touched.
+    let mut foreign = meshed(&proxy);
+    foreign.pod["metadata"] = json!({});
+    foreign.annotations = json!({});
+    let mirror = meshed(&proxy).annotated("kubernetes.io/config.mirror", "x");
+    let critical = meshed(&proxy).spec("priorityClassName", json!("system-node-critical"));
+    for case in [foreign, mirror, critical] {
+        let decision = case.decide();
+        assert_eq!((decision.word(), decision.patch.is_empty()), ("skip", true), "{decision:?}");
+    }
+}
+
+#[test]
 fn a_container_that_came_after_the_proxy_must_not_be_its_user() {
     let proxy = json!({"name": "linkerd-proxy", "image": "proxy:1", "restartPolicy": "Always", "securityContext": {"runAsUser": 2102}});
     let late = json!([{"name": "late", "image": "late:1", "securityContext": {"runAsUser": 2102}}]);
