@@ -235,7 +235,9 @@ impl Injector {
         let debug = config.debug || self.options.debug;
         inject::check(config).map_err(|error| error.to_string())?;
         let user = inject::proxy_user(config);
-        if let Some(container) = decide::container_of_user(&pod, user) {
+        // Without redirection there is nothing to be exempt from.
+        let redirected = chosen != Redirection::None;
+        if let Some(container) = decide::container_of_user(&pod, user).filter(|_| redirected) {
             let container = container.to_owned();
             return Err(DenyReason::UserClash { container, user }.to_string());
         }

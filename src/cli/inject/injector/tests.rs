@@ -321,6 +321,9 @@ fn a_flag_wins_over_an_annotation_of_the_template() {
 fn what_would_make_the_pod_unsafe_is_an_error() {
     let containers = json!({"containers": [{"name": "app", "securityContext": {"runAsUser": 2102}}]});
     assert!(error(&manual(), &deployment(&json!({}), &containers)).contains("container \"app\" runs as user 2102"));
+    let off = json!({"linkerd.io/setup-iptables": "false"});
+    let injected = manual().reinject(&deployment(&off, &containers)).unwrap();
+    assert_eq!(injected.outcome, Outcome::Injected);
     let headers = json!({"config.linkerd.io/proxy-log-http-headers": "all"});
     assert!(error(&manual(), &deployment(&headers, &application())).contains("insecure | off"));
     let root = json!({"config.linkerd.io/proxy-uid": "0"});
