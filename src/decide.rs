@@ -134,7 +134,13 @@ pub fn decide(inputs: &Inputs<'_>, trace: Trace) -> Decision {
 
 fn judge(inputs: &Inputs<'_>, mut draft: Draft) -> Decision {
     let pod = Pod::new(inputs.pod);
-    let eligibility = eligibility::judge(&pod, &inputs.namespace, inputs.installation, &mut draft.trace);
+    let eligibility = eligibility::judge(
+        &pod,
+        &inputs.namespace,
+        inputs.installation,
+        inputs.facts.round,
+        &mut draft.trace,
+    );
     draft.annotated_at = eligibility.annotated_at;
     let meshed = SkipReasons::from(SkipReason::SidecarAlreadyExists);
     let reasons = SkipReasons::of(eligibility.reasons);

@@ -11,12 +11,12 @@ use crate::config::annotation::{
 };
 use crate::config::values::Values;
 use crate::config::{Installation, Layers, Settings, difference};
-use crate::decide::{self, DenyReason, Namespace, SkipReason, Trace, asked, eligibility};
+use crate::decide::{self, DenyReason, Namespace, Round, SkipReason, Trace, asked, eligibility};
 use crate::inject::patch::Patch;
 use crate::inject::uninject::uninject;
 use crate::inject::{self, Metadata, Owner, Prepared, Redirection, Shape, metadata_patch};
 use crate::pod::workload::Kind;
-use crate::pod::{Pod, boolean, structure};
+use crate::pod::{Pod, structure};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
@@ -150,13 +150,9 @@ impl Injector {
             labels: None,
             annotations: Some(&asked),
         };
-        let mut reasons = eligibility::judge(&pod, &namespace, &self.installation, &mut Trace::off()).reasons;
-        // The API server mounts the token; a template has no mount to look at.
-        let token = boolean(pod.spec(), "automountServiceAccountToken") != Some(false);
-        reasons.retain(|reason| {
-            !(*reason == SkipReason::AutomountDisabled && token
-                || *reason == SkipReason::ControlPlanePod && self.options.manual)
-        });
+        let mut reasons =
+            eligibility::judge(&pod, &namespace, &self.installation, Round::First, &mut Trace::off()).reasons;
+        reasons.retain(|reason| *reason != SkipReason::ControlPlanePod || !self.options.manual);
         if reasons.contains(&SkipReason::InjectionDisableAnnotationPresent) {
             return Ok(false);
         }

@@ -42,6 +42,19 @@ fn pods_are_left_alone_for_linkerds_reasons_and_ours() {
 }
 
 #[test]
+fn a_template_has_no_token_mounted_yet() {
+    let mut case = case();
+    case.values = "{linkerdVersion: v1, identity: {serviceAccountTokenProjection: false}}";
+    assert_eq!(case.decide().word(), "inject");
+    let unmounted = "disabled_automount_service_account_token_account";
+    case.round = Round::Second;
+    assert_eq!(case.decide().code(), unmounted);
+    case.round = Round::First;
+    let without = case.spec("automountServiceAccountToken", json!(false));
+    assert_eq!(without.decide().code(), unmounted);
+}
+
+#[test]
 fn a_mirror_pod_stays_as_it_is() {
     let opaque = |case: Case| case.annotated("kubernetes.io/config.mirror", "x").decide().patch;
     let mut case = case();
@@ -177,7 +190,11 @@ fn a_proxy_must_work_where_nobody_asks_for_injection_too() {
     let critical = meshed(&proxy).spec("priorityClassName", json!("system-node-critical"));
     for case in [foreign, mirror, critical] {
         let decision = case.decide();
-        assert_eq!((decision.word(), decision.patch.is_empty()), ("skip", true), "{decision:?}");
+        assert_eq!(
+            (decision.word(), decision.patch.is_empty()),
+            ("skip", true),
+            "{decision:?}"
+        );
     }
 }
 

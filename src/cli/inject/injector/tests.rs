@@ -164,9 +164,7 @@ fn a_redirection_that_a_label_asks_for_survives() {
 
 #[test]
 fn what_a_namespace_asks_for_survives() {
-    let namespace = |key: &str, asked: Value| {
-        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", key: asked}})
-    };
+    let namespace = |key: &str, asked: Value| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", key: asked}});
     let asked = json!({"linkerd.io/inject": "ingress", "linkerd.io/setup-iptables": "cni"});
     for key in ["annotations", "labels"] {
         let injected = annotating().reinject(&namespace(key, asked.clone())).unwrap();
