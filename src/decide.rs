@@ -134,21 +134,30 @@ pub fn decide(inputs: &Inputs<'_>, trace: Trace) -> Decision {
 
 fn judge(inputs: &Inputs<'_>, mut draft: Draft) -> Decision {
     let pod = Pod::new(inputs.pod);
-    let eligibility = eligibility::judge(&pod, &inputs.namespace, inputs.installation, &mut draft.trace);
+    let eligibility = eligibility::judge(
+        &pod,
+        &inputs.namespace,
+        inputs.installation,
+        inputs.facts.round,
+        &mut draft.trace,
+    );
     draft.annotated_at = eligibility.annotated_at;
     let meshed = SkipReasons::from(SkipReason::SidecarAlreadyExists);
     let reasons = SkipReasons::of(eligibility.reasons);
-    if let Some(reasons) = reasons.clone().filter(|reasons| *reasons != meshed) {
-        return skip(draft, inputs, reasons);
-    }
-    if let Err(malformed) = structure::of_pod(inputs.pod) {
+    let others = reasons.as_ref().filter(|reasons| **reasons != meshed);
+    if let (None, Err(malformed)) = (others, structure::of_pod(inputs.pod)) {
         return draft.deny(DenyReason::Malformed(malformed));
     }
-    match (meshed::inspect(&pod, inputs.facts.server.release), reasons) {
-        (Err(reason), _) => return draft.deny(reason),
-        (Ok(repair), _) if !repair.is_empty() => return repaired(draft, repair),
-        (Ok(_), Some(meshed)) => return skip(draft, inputs, meshed),
-        (Ok(_), None) => {}
+    // Whoever asks for injection or not: a proxy that was added must work.
+    if others.is_none_or(|others| meshed::is_ours(&pod) && !others.iter().any(SkipReason::is_of_the_cluster)) {
+        match meshed::inspect(&pod, inputs.facts.server.release) {
+            Err(reason) => return draft.deny(reason),
+            Ok(repair) if !repair.is_empty() => return repaired(draft, repair),
+            Ok(_) => {}
+        }
+    }
+    if let Some(reasons) = reasons {
+        return skip(draft, inputs, reasons);
     }
     let installation = inputs.installation;
     if let Some(fault) = installation.fault() {

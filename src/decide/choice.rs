@@ -72,7 +72,17 @@ impl<'a> Attempts<'a> {
 pub(super) fn as_it_came(inputs: &Inputs<'_>, trace: &mut Trace) -> Vec<Opinion> {
     let pod = Pod::new(inputs.pod);
     let judges = Judges::of(inputs, &pod, trace);
-    judges.review(&pod, None).into_vec()
+    let opinions = match before_webhooks(&judges, inputs) {
+        Some(changed) => judges.review(&Pod::new(&changed), None),
+        None => judges.review(&pod, None),
+    };
+    opinions.into_vec()
+}
+
+/// The pod that policies judge, where the first round is to come and changes it.
+fn before_webhooks(judges: &Judges<'_>, inputs: &Inputs<'_>) -> Option<Value> {
+    let is_to_come = inputs.facts.round == Round::First;
+    is_to_come.then(|| judges.after_first_round(inputs.pod)).flatten()
 }
 
 impl<'a> Choice<'a> {
@@ -161,17 +171,14 @@ impl<'a> Choice<'a> {
 
     /// Writes down what the policies ask for, and what they say to the pod as it came.
     fn standing(&self, draft: &mut Draft) -> Standing<'a> {
-        let Inputs { facts, pod, .. } = self.inputs;
+        let facts = &self.inputs.facts;
         let stale = if facts.stale { " (stale)" } else { "" };
         draft
             .trace
             .note(format_args!("Kubernetes {}{stale}", facts.server.release));
         let judges = Judges::of(self.inputs, self.pod, &mut draft.trace);
         let standing = Standing {
-            changed: match facts.round {
-                Round::First => judges.after_first_round(pod),
-                Round::Second => None,
-            },
+            changed: before_webhooks(&judges, self.inputs),
             judges,
             pod: self.pod,
             before: OnceCell::new(),

@@ -1,6 +1,6 @@
 //! Whether a pod may be injected at all: Linkerd's rules and words, and what those forget.
 
-use super::{Namespace, Trace};
+use super::{Namespace, Round, Trace};
 use crate::config::Installation;
 use crate::config::annotation::{CNI_RESOURCE, CONTROL_PLANE_COMPONENT, MIRROR_POD, inject_mode};
 use crate::inject::{NETWORK_VALIDATOR, PROXY, PROXY_INIT, SERVICE_ACCOUNT};
@@ -65,6 +65,14 @@ impl SkipReason {
             Self::NoRedirectionAdmitted => "no_redirection_admitted",
         }
     }
+
+    /// Whether the pod is the cluster's or Linkerd's own, which is never touched, whatever it carries.
+    pub(super) fn is_of_the_cluster(self) -> bool {
+        matches!(
+            self,
+            Self::MirrorPod | Self::SystemNamespace | Self::NodeCriticalPod | Self::ControlPlanePod
+        )
+    }
 }
 
 impl fmt::Display for SkipReason {
@@ -123,8 +131,14 @@ pub struct Eligibility {
     pub annotated_at: Option<AnnotatedAt>,
 }
 
-/// Judges `pod`. Every reason is found, not only the first.
-pub fn judge(pod: &Pod<'_>, namespace: &Namespace<'_>, installation: &Installation, trace: &mut Trace) -> Eligibility {
+/// Judges `pod`, which is on its way where `round` says. Every reason is found, not only the first.
+pub fn judge(
+    pod: &Pod<'_>,
+    namespace: &Namespace<'_>,
+    installation: &Installation,
+    round: Round,
+    trace: &mut Trace,
+) -> Eligibility {
     let (asked, annotated_at) = asked_for(pod, namespace, trace);
     let projection = installation.values.identity.service_account_token_projection;
     let critical = text(pod.spec(), "priorityClassName") == Some("system-node-critical");
@@ -138,7 +152,7 @@ pub fn judge(pod: &Pod<'_>, namespace: &Namespace<'_>, installation: &Installati
             asked.is_err(),
             asked.err().unwrap_or(SkipReason::InjectionEnableAnnotationAbsent),
         ),
-        (!projection && !has_api_token(pod), SkipReason::AutomountDisabled),
+        (!projection && !has_api_token(pod, round), SkipReason::AutomountDisabled),
         (is_windows(pod), SkipReason::WindowsPod),
         (pod.annotation(MIRROR_POD).is_some(), SkipReason::MirrorPod),
         (is_fargate(pod), SkipReason::UnsupportedRuntime),
@@ -230,11 +244,13 @@ fn has_image(container: &Value, repositories: &[&str]) -> bool {
     })
 }
 
-/// Whether the first container has the API token, which the proxy shares where it has no token of its own.
-fn has_api_token(pod: &Pod<'_>) -> bool {
-    let mounted = pod.containers().first().is_some_and(|container| {
-        list(container, "volumeMounts").any(|mount| text(mount, "mountPath") == Some(SERVICE_ACCOUNT))
-    });
+/// Whether the first container has the API token, which the proxy shares where it has no token of its own. The API server
+/// mounts it: before that there is nothing to look at.
+fn has_api_token(pod: &Pod<'_>, round: Round) -> bool {
+    let mounted = round == Round::First
+        || pod.containers().first().is_some_and(|container| {
+            list(container, "volumeMounts").any(|mount| text(mount, "mountPath") == Some(SERVICE_ACCOUNT))
+        });
     boolean(pod.spec(), "automountServiceAccountToken") != Some(false) && mounted
 }
 

@@ -11,6 +11,11 @@ use crate::pod::{Pod, container_name, integer, object, text};
 use crate::policy::Release;
 use serde_json::Value;
 
+/// Whether `pod` carries the mark of an injection, Linkerd's or ours.
+pub(super) fn is_ours(pod: &Pod<'_>) -> bool {
+    pod.annotation(PROXY_VERSION).is_some()
+}
+
 /// Looks at the proxy of `pod`: what must be mended, as a patch that is mostly empty, or why the pod must not run.
 pub(super) fn inspect(pod: &Pod<'_>, release: Release) -> Result<Patch, DenyReason> {
     let named = |container: &Value| container_name(container) == PROXY;
@@ -32,7 +37,7 @@ fn inspect_native(pod: &Pod<'_>, position: usize, release: Release) -> Result<Pa
     };
     inspect_container(pod, proxy)?;
     // Somebody else's container of that name is somebody else's to mend.
-    if pod.annotation(PROXY_VERSION).is_none() {
+    if !is_ours(pod) {
         return Ok(patch);
     }
     if release < Release::NATIVE_SIDECARS {

@@ -207,7 +207,7 @@ fn is_creation(review: &Review) -> bool {
     review.operation == Operation::Create && review.sub_resource.is_none()
 }
 
-/// Whether the pod has our proxy.
+/// Whether the pod has our proxy, and nothing is to be said of it.
 ///
 /// With `reinvocationPolicy: IfNeeded` the API server asks about a pod again when anybody has changed it since we did, and
 /// somebody always has: its own plugins come by a second time, to mount the API token in the containers that we added.
@@ -217,6 +217,7 @@ fn is_ours_already(decision: &Decision, pod: &Value) -> bool {
         decide::Outcome::Inject { .. } | decide::Outcome::Deny(_) => false,
     };
     meshed
+        && decision.warnings.is_empty()
         && Pod::new(pod)
             .annotation(CREATED_BY)
             .is_some_and(|by| by.starts_with(OURS))

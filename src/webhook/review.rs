@@ -186,6 +186,18 @@ pub(super) fn quote(text: &str) -> &str {
     text.get(..end).unwrap_or_default()
 }
 
+/// A client's text with its control characters escaped: the log shows it, where each line is one event.
+fn one_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c.is_control() {
+            true => line.extend(c.escape_debug()),
+            false => line.push(c),
+        }
+    }
+    line
+}
+
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase", expecting = "an object")]
 struct Envelope {
@@ -304,8 +316,8 @@ fn explain(body: &[u8], error: serde_json::Error) -> ReviewError {
                 .map_or_else(String::new, |again| again.path().to_string());
             let message = again.map_or(error, serde_path_to_error::Error::into_inner).to_string();
             ReviewError::Shape {
-                path: quote(&path).to_owned(),
-                message: quote(&message).to_owned(),
+                path: one_line(quote(&path)),
+                message: one_line(quote(&message)),
             }
         }
     }

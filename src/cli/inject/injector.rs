@@ -11,12 +11,12 @@ use crate::config::annotation::{
 };
 use crate::config::values::Values;
 use crate::config::{Installation, Layers, Settings, difference};
-use crate::decide::{self, DenyReason, Namespace, SkipReason, Trace, asked, eligibility};
+use crate::decide::{self, DenyReason, Namespace, Round, SkipReason, Trace, asked, eligibility};
 use crate::inject::patch::Patch;
 use crate::inject::uninject::uninject;
 use crate::inject::{self, Metadata, Owner, Prepared, Redirection, Shape, metadata_patch};
 use crate::pod::workload::Kind;
-use crate::pod::{Pod, boolean, structure};
+use crate::pod::{Pod, structure};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
@@ -93,7 +93,7 @@ impl Injector {
         let failed = |error| format!("failed to inject {name}: {error}");
         let template = structure::of_workload(kind, object).map_err(|malformed| failed(malformed.to_string()))?;
         let (Some(template), Some(prefix)) = (template, kind.template_pointer()) else {
-            return match self.annotations_of(kind) {
+            return match self.annotations_of(kind, object) {
                 Some(annotations) => Ok(Changed::new(annotated(object, "", annotations)?, Outcome::Annotated)),
                 None => skipped(),
             };
@@ -123,7 +123,7 @@ impl Injector {
 
     /// What a resource without pods of its own is annotated with: a namespace with everything that its pods inherit, a
     /// service with its opaque ports.
-    fn annotations_of(&self, kind: Kind) -> Option<BTreeMap<String, String>> {
+    fn annotations_of(&self, kind: Kind, object: &Value) -> Option<BTreeMap<String, String>> {
         if kind == Kind::Service {
             let ports = self.overrides.get(OPAQUE_PORTS)?;
             return Some(BTreeMap::from([(OPAQUE_PORTS.to_owned(), ports.clone())]));
@@ -131,9 +131,7 @@ impl Injector {
         let mut annotations = self.overrides.clone();
         // No pod inherits it.
         annotations.remove(CLOSE_WAIT_TIMEOUT);
-        annotations
-            .entry(INJECT.to_owned())
-            .or_insert_with(|| "enabled".to_owned());
+        ask_for_injection(&mut annotations, object);
         annotations.extend(self.redirection());
         Some(annotations)
     }
@@ -152,13 +150,9 @@ impl Injector {
             labels: None,
             annotations: Some(&asked),
         };
-        let mut reasons = eligibility::judge(&pod, &namespace, &self.installation, &mut Trace::off()).reasons;
-        // The API server mounts the token; a template has no mount to look at.
-        let token = boolean(pod.spec(), "automountServiceAccountToken") != Some(false);
-        reasons.retain(|reason| {
-            !(*reason == SkipReason::AutomountDisabled && token
-                || *reason == SkipReason::ControlPlanePod && self.options.manual)
-        });
+        let mut reasons =
+            eligibility::judge(&pod, &namespace, &self.installation, Round::First, &mut Trace::off()).reasons;
+        reasons.retain(|reason| *reason != SkipReason::ControlPlanePod || !self.options.manual);
         if reasons.contains(&SkipReason::InjectionDisableAnnotationPresent) {
             return Ok(false);
         }
@@ -191,11 +185,7 @@ impl Injector {
     /// The patch that has the webhook inject the pods.
     fn annotations(&self, workload: &Workload<'_>) -> Patch {
         let mut annotations = self.pod_annotations();
-        if mode(&Pod::new(workload.template)) != Some("ingress") {
-            annotations
-                .entry(INJECT.to_owned())
-                .or_insert_with(|| "enabled".to_owned());
-        }
+        ask_for_injection(&mut annotations, workload.template);
         let metadata = Metadata {
             annotations,
             labels: BTreeMap::new(),
@@ -241,7 +231,9 @@ impl Injector {
         let debug = config.debug || self.options.debug;
         inject::check(config).map_err(|error| error.to_string())?;
         let user = inject::proxy_user(config);
-        if let Some(container) = decide::container_of_user(&pod, user) {
+        // Without redirection there is nothing to be exempt from.
+        let redirected = chosen != Redirection::None;
+        if let Some(container) = decide::container_of_user(&pod, user).filter(|_| redirected) {
             let container = container.to_owned();
             return Err(DenyReason::UserClash { container, user }.to_string());
         }
@@ -270,21 +262,25 @@ fn mode<'a>(pod: &Pod<'a>) -> Option<&'a str> {
     inject_mode(pod.annotations(), pod.labels()).map(|(mode, _)| mode)
 }
 
-/// Puts back what the author of a template asked for, which uninjecting takes out with the rest. A redirection beside
-/// the mark of an injection was written by that injection.
+/// Has what stands at `place` injected, unless it asks for ingress mode, which is more.
+fn ask_for_injection(annotations: &mut BTreeMap<String, String>, place: &Value) {
+    if mode(&Pod::new(place)) != Some("ingress") {
+        annotations
+            .entry(INJECT.to_owned())
+            .or_insert_with(|| "enabled".to_owned());
+    }
+}
+
+/// Puts back what the author of a template, or of a namespace, asked for, which uninjecting takes out with the rest.
 fn restore(original: &Value, clean: &mut Value) {
-    let Some(pointer) = Kind::of(original).and_then(Kind::template_pointer) else {
+    let Some(kind) = Kind::of(original) else { return };
+    let pointer = kind.template_pointer().unwrap_or_default();
+    let Some(place) = original.pointer(pointer) else {
         return;
     };
-    let Some(template) = original.pointer(pointer) else {
-        return;
-    };
-    let pod = Pod::new(template);
+    let pod = Pod::new(place);
     let ingress = mode(&pod).filter(|mode| *mode == "ingress");
-    let redirection = pod
-        .annotation(SETUP_IPTABLES)
-        .filter(|_| pod.annotation(CREATED_BY).is_none());
-    let asked = [(INJECT, ingress), (SETUP_IPTABLES, redirection)];
+    let asked = [(INJECT, ingress), (SETUP_IPTABLES, redirection_of(&pod))];
     for (key, value) in asked {
         let Some(value) = value else { continue };
         let annotations = BTreeMap::from([(key.to_owned(), value.to_owned())]);
@@ -292,6 +288,16 @@ fn restore(original: &Value, clean: &mut Value) {
             *clean = restored;
         }
     }
+}
+
+/// The redirection that an author asked for, in an annotation or else a label. Beside the mark of an injection the
+/// annotation was written by that injection, which never chooses `false` of its own accord.
+fn redirection_of<'a>(pod: &Pod<'a>) -> Option<&'a str> {
+    let injected = pod.annotation(CREATED_BY).is_some();
+    let annotation = pod.annotation(SETUP_IPTABLES).filter(|value| !value.is_empty());
+    annotation
+        .filter(|value| !injected || *value == "false")
+        .or_else(|| pod.label(SETUP_IPTABLES))
 }
 
 /// The template without the annotations that `overrides` will replace.

@@ -42,6 +42,19 @@ fn pods_are_left_alone_for_linkerds_reasons_and_ours() {
 }
 
 #[test]
+fn a_template_has_no_token_mounted_yet() {
+    let mut case = case();
+    case.values = "{linkerdVersion: v1, identity: {serviceAccountTokenProjection: false}}";
+    assert_eq!(case.decide().word(), "inject");
+    let unmounted = "disabled_automount_service_account_token_account";
+    case.round = Round::Second;
+    assert_eq!(case.decide().code(), unmounted);
+    case.round = Round::First;
+    let without = case.spec("automountServiceAccountToken", json!(false));
+    assert_eq!(without.decide().code(), unmounted);
+}
+
+#[test]
 fn a_mirror_pod_stays_as_it_is() {
     let opaque = |case: Case| case.annotated("kubernetes.io/config.mirror", "x").decide().patch;
     let mut case = case();
@@ -147,6 +160,42 @@ fn a_native_sidecar_that_lost_its_restart_policy_gets_it_back() {
     let mut whole = proxy;
     whole["restartPolicy"] = json!("Always");
     assert!(meshed(&whole).decide().patch.is_empty());
+}
+
+#[test]
+fn a_proxy_must_work_where_nobody_asks_for_injection_too() {
+    let proxy = json!({"name": "linkerd-proxy", "image": "proxy:1", "securityContext": {"runAsUser": 2102}});
+    for annotations in [json!({}), json!({"linkerd.io/inject": "junk"})] {
+        let unasked = |proxy: &Value| Case {
+            annotations: annotations.clone(),
+            ..meshed(proxy)
+        };
+        let decision = unasked(&proxy).decide();
+        assert_eq!(decision.code(), "sidecar_already_exists", "{annotations}");
+        assert_eq!(decision.warnings[0].caution, Caution::ProxyRepaired, "{annotations}");
+        assert!(!decision.patch.is_empty(), "{annotations}");
+        let late = json!([{"name": "late", "image": "late:1", "securityContext": {"runAsUser": 2102}}]);
+        let decision = unasked(&proxy).spec("containers", late).decide();
+        assert_eq!(decision.code(), "proxy_user_clash", "{annotations}");
+        let mut whole = proxy.clone();
+        whole["restartPolicy"] = json!("Always");
+        let decision = unasked(&whole).decide();
+        assert_eq!((decision.word(), decision.patch.is_empty()), ("skip", true));
+    }
+    // Whose a pod is that carries no mark nobody knows, and the kubelet's and the node's own are never touched.
+    let mut foreign = meshed(&proxy);
+    foreign.pod["metadata"] = json!({});
+    foreign.annotations = json!({});
+    let mirror = meshed(&proxy).annotated("kubernetes.io/config.mirror", "x");
+    let critical = meshed(&proxy).spec("priorityClassName", json!("system-node-critical"));
+    for case in [foreign, mirror, critical] {
+        let decision = case.decide();
+        assert_eq!(
+            (decision.word(), decision.patch.is_empty()),
+            ("skip", true),
+            "{decision:?}"
+        );
+    }
 }
 
 #[test]

@@ -199,6 +199,30 @@ fn a_pod_that_is_not_known_to_be_refused_is_not_refused_anyway() {
 }
 
 #[test]
+fn on_openshift_a_pod_that_is_left_alone_is_judged_as_the_constraint_leaves_it() {
+    let range = json!({"type": "MustRunAsRange"});
+    let bare = json!({"containers": [{"name": "web", "image": "web:1"}]});
+    for annotation in ["linkerd.io/inject", "config.linkerd.io/proxy-uid"] {
+        let mut case = on_openshift(&range, Coverage::None)
+            .enforcing("restricted")
+            .annotated(annotation, "disabled");
+        case.pod["spec"] = bare.clone();
+        case.objects[0]["requiredDropCapabilities"] = json!(["ALL"]);
+        let decision = case.decide();
+        let opinions: Vec<_> = decision.policies.iter().map(|it| (it.by, &it.verdict)).collect();
+        assert!(
+            opinions.iter().all(|(_, verdict)| **verdict == Verdict::Allowed),
+            "{annotation}: {opinions:?}"
+        );
+        // The webhook sees the pod after that round, as it is.
+        case.round = Round::Second;
+        let decision = case.decide();
+        let pod_security = decision.pod_security().map(|it| &it.verdict);
+        assert!(matches!(pod_security, Some(Verdict::Denied { .. })), "{annotation}");
+    }
+}
+
+#[test]
 fn on_openshift_the_proxy_makes_way_for_an_application_of_its_user() {
     let mut case = on_openshift(&json!({"type": "RunAsAny"}), Coverage::Declared);
     case.pod["spec"]["containers"][0]["securityContext"]["runAsUser"] = 2102.into();

@@ -187,7 +187,23 @@ async fn nobody_is_told_again_of_a_pod_that_was_injected() {
     assert_eq!((again.warnings.len(), again.audit.len(), again.event), (0, 0, None));
     assert!(again.linkerd.is_none());
     assert_eq!(again.labels.decision, "sidecar_already_exists");
-    // Linkerd's own is worth a word.
+    // A repair is news, and Linkerd's own is worth a word.
+    let mut broken = injected.clone();
+    let inits = broken["spec"]["initContainers"].as_array_mut().unwrap();
+    let proxy = inits.iter_mut().find(|it| it["name"] == "linkerd-proxy").unwrap();
+    proxy.as_object_mut().unwrap().remove("restartPolicy");
+    let repaired = admit(&app, "", "Pod", broken, false).await;
+    assert!(matches!(repaired.outcome, Outcome::Admitted { patch: Some(_) }));
+    assert!(
+        repaired.warnings[0].starts_with("proxy_repaired: "),
+        "{:?}",
+        repaired.warnings
+    );
+    assert!(
+        repaired
+            .audit
+            .contains(&("reason", "sidecar_already_exists".to_owned()))
+    );
     injected["metadata"]["annotations"]["linkerd.io/created-by"] = "linkerd/cli".into();
     assert!(admit(&app, "", "Pod", injected, true).await.event.is_some());
 }

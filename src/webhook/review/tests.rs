@@ -132,6 +132,15 @@ fn says_what_is_wrong() {
 }
 
 #[test]
+fn what_is_wrong_is_said_on_one_line() {
+    let operation = error(|review| review["request"]["operation"] = json!("X\nERROR forged\u{1b}[31m"));
+    assert!(
+        operation.contains("unknown variant `X\\nERROR forged\\u{1b}[31m`"),
+        "{operation}"
+    );
+}
+
+#[test]
 fn every_cut_of_a_body_is_refused_as_a_cut() {
     let body = serde_json::to_vec(&question()).unwrap();
     assert!(matches!(Review::parse(b" \n"), Err(ReviewError::Empty)));

@@ -142,6 +142,37 @@ fn what_the_author_asked_for_survives() {
 }
 
 #[test]
+fn a_redirection_that_a_label_asks_for_survives() {
+    for asked in ["false", "cni"] {
+        let mut object = deployment(&json!({}), &application());
+        object["spec"]["template"]["metadata"]["labels"] = json!({"linkerd.io/setup-iptables": asked});
+        let annotated = annotating().reinject(&object).unwrap().value;
+        assert_eq!(
+            annotated["spec"]["template"]["metadata"]["annotations"],
+            json!({"linkerd.io/inject": "enabled", "linkerd.io/setup-iptables": asked})
+        );
+    }
+    let mut object = deployment(&json!({}), &application());
+    object["spec"]["template"]["metadata"]["labels"] = json!({"linkerd.io/setup-iptables": "false"});
+    let once = manual().reinject(&object).unwrap().value;
+    assert_eq!(
+        names(&once["spec"]["template"]["spec"]["initContainers"]),
+        ["linkerd-proxy"]
+    );
+    assert_eq!(manual().reinject(&once).unwrap().value, once);
+}
+
+#[test]
+fn what_a_namespace_asks_for_survives() {
+    let namespace = |key: &str, asked: Value| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", key: asked}});
+    let asked = json!({"linkerd.io/inject": "ingress", "linkerd.io/setup-iptables": "cni"});
+    for key in ["annotations", "labels"] {
+        let injected = annotating().reinject(&namespace(key, asked.clone())).unwrap();
+        assert_eq!(injected.value, namespace("annotations", asked.clone()), "{key}");
+    }
+}
+
+#[test]
 fn services_get_opaque_ports_and_nothing_else() {
     let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "db"}});
     let untouched = Changed::new(service.clone(), Outcome::Skipped);
@@ -288,6 +319,9 @@ fn a_flag_wins_over_an_annotation_of_the_template() {
 fn what_would_make_the_pod_unsafe_is_an_error() {
     let containers = json!({"containers": [{"name": "app", "securityContext": {"runAsUser": 2102}}]});
     assert!(error(&manual(), &deployment(&json!({}), &containers)).contains("container \"app\" runs as user 2102"));
+    let off = json!({"linkerd.io/setup-iptables": "false"});
+    let injected = manual().reinject(&deployment(&off, &containers)).unwrap();
+    assert_eq!(injected.outcome, Outcome::Injected);
     let headers = json!({"config.linkerd.io/proxy-log-http-headers": "all"});
     assert!(error(&manual(), &deployment(&headers, &application())).contains("insecure | off"));
     let root = json!({"config.linkerd.io/proxy-uid": "0"});
