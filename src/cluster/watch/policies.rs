@@ -110,7 +110,7 @@ async fn of<T: PartialEq>(
         keep,
         collection,
     };
-    let watch = watcher(api, Config::default().page_size(PAGE));
+    let watch = || watcher(api.clone(), Config::default().page_size(PAGE));
     Box::pin(follow(watch, feed, &resource, QUIET)).await;
 }
 
