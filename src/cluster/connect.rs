@@ -8,6 +8,10 @@ use std::time::Duration;
 /// How long the API server may take to accept a connection: a laptop off its VPN should learn of it soon.
 const CONNECT: Duration = Duration::from_secs(5);
 
+/// How long it may be silent where nobody says. A watch is silent until something happens; the API server ends it after
+/// 290 s, and kube gives it up 5 s later. What is silent for longer is dead: a listing, or a watch that does not begin.
+const SILENCE: Duration = Duration::from_secs(5 * 60);
+
 /// Which API server, and as whom.
 #[derive(Clone, Debug, Default)]
 pub struct Access {
@@ -19,8 +23,8 @@ pub struct Access {
     pub user: Option<String>,
     /// The groups to act as.
     pub groups: Vec<String>,
-    /// How long it may be silent while it answers. Nothing for a client that watches: a watch is silent until something
-    /// happens, and has a limit of its own.
+    /// How long it may be silent while it answers. Nothing for a client that watches: it waits a little longer than a watch
+    /// lasts.
     pub silence: Option<Duration>,
 }
 
@@ -59,7 +63,7 @@ pub async fn configure(access: &Access) -> Result<Config, ConnectError> {
         None => Config::infer().await?,
     };
     config.connect_timeout = Some(CONNECT);
-    config.read_timeout = access.silence;
+    config.read_timeout = Some(access.silence.unwrap_or(SILENCE));
     // Else the time that a connection idled before a question would count.
     config.reset_reader_on_write = true;
     if access.user.is_some() {
@@ -67,4 +71,33 @@ pub async fn configure(access: &Access) -> Result<Config, ConnectError> {
         config.auth_info.impersonate_groups = Some(access.groups.clone());
     }
     Ok(config)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn no_client_waits_for_ever() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("kubeconfig");
+        #[expect(clippy::disallowed_methods, reason = "a kubeconfig is a file")]
+        std::fs::write(
+            &path,
+            r#"{"current-context": "c", "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+            "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}], "users": [{"name": "u", "user": {}}]}"#,
+        )
+        .unwrap();
+        let waits = async |silence| {
+            let access = Access {
+                kubeconfig: Some(path.clone()),
+                silence,
+                ..Access::default()
+            };
+            configure(&access).await.unwrap().read_timeout.unwrap()
+        };
+        assert_eq!(waits(Some(CONNECT)).await, CONNECT);
+        // As long as a watch lasts, and no more than is needed.
+        assert!((295..=330).contains(&waits(None).await.as_secs()));
+    }
 }

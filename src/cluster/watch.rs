@@ -15,7 +15,6 @@ use kube::runtime::watcher::{self, Config, DefaultBackoff, Event, watcher};
 use kube::{Api, Client};
 use serde_json::Value;
 use std::error::Error;
-use std::mem;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -26,15 +25,15 @@ use tracing::{info, warn};
 /// Objects a page of the first listing: small pages keep small what is held while they are read. A node can have 20 KiB.
 const PAGE: u32 = 100;
 
-/// A watch that stands again says nothing until an object changes. One that has been quiet for this long is taken to stand:
-/// each further attempt would have failed by then (30 s to connect, as long again to back off). A first listing that has
-/// been quiet for as long has failed.
+/// A watch that stands again says nothing until an object changes, and neither does one whose server does not answer. Where
+/// objects are not up to date and nothing was heard for this long, they are listed anew: only that tells the two apart. An
+/// attempt that fails says so sooner (5 s to connect, 30 s at most to back off).
 const QUIET: Duration = Duration::from_secs(2 * 60);
 
 /// How long a failing watch pauses at most, as in client-go.
 pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// The trouble of such a listing.
+/// The trouble of a listing that has been quiet for as long.
 const NO_ANSWER: &str = "the API server does not answer";
 
 /// What the watches feed.
@@ -92,21 +91,24 @@ impl<'f> Feed<'f> {
 async fn namespaces(feed: &Feed<'_>) {
     let api = Api::<PartialObjectMeta<v1::Namespace>>::all(feed.client.clone());
     let resource = Resource::new("namespaces", index::namespace, |index| &mut index.namespaces);
-    follow(watcher(api, Config::default().page_size(PAGE)), feed, &resource, QUIET).await;
+    let watch = || watcher(api.clone(), Config::default().page_size(PAGE));
+    follow(watch, feed, &resource, QUIET).await;
 }
 
 async fn nodes(feed: &Feed<'_>) {
     let nodes = ApiResource::erase::<v1::Node>(&());
     let api = Api::<Object<NodeSpec, NodeStatus>>::all_with(feed.client.clone(), &nodes);
     let resource = Resource::new("nodes", index::node, |index| &mut index.nodes);
-    follow(watcher(api, Config::default().page_size(PAGE)), feed, &resource, QUIET).await;
+    let watch = || watcher(api.clone(), Config::default().page_size(PAGE));
+    follow(watch, feed, &resource, QUIET).await;
 }
 
 async fn plugins(feed: &Feed<'_>) {
     let daemon_sets = ApiResource::erase::<DaemonSet>(&());
     let api = Api::<Object<Value, NotUsed>>::all_with(feed.client.clone(), &daemon_sets);
     let resource = Resource::new("daemonsets", index::plugin, |index| &mut index.plugins);
-    follow(watcher(api, Config::default().page_size(PAGE)), feed, &resource, QUIET).await;
+    let watch = || watcher(api.clone(), Config::default().page_size(PAGE));
+    follow(watch, feed, &resource, QUIET).await;
 }
 
 /// What a probe reports in `namespace`, where somebody wants to know.
@@ -116,26 +118,28 @@ async fn findings(feed: &Feed<'_>, namespace: Option<&str>) {
     let resource = Resource::new("configmaps", index::findings, |index| &mut index.findings);
     // By its name: the webhook's account may read no other.
     let config = Config::default().fields(&format!("metadata.name={CONFIG_MAP}"));
-    follow(watcher(api, config), feed, &resource, QUIET).await;
+    let watch = || watcher(api.clone(), config.clone());
+    follow(watch, feed, &resource, QUIET).await;
 }
 
-/// Feeds the events of one watch into the index.
-async fn follow<K, T: PartialEq>(
-    watch: impl Stream<Item = watcher::Result<Event<K>>>,
+/// Feeds the events of one watch into the index. The watch is begun anew where the objects are not up to date and it has
+/// been `quiet` for long: it may wait for an answer that never comes.
+async fn follow<K, T: PartialEq, W: Stream<Item = watcher::Result<Event<K>>>>(
+    watch: impl Fn() -> W,
     feed: &Feed<'_>,
     resource: &Resource<K, T>,
     quiet: Duration,
 ) {
-    let mut watch = pin!(watch);
+    let mut events = pin!(watch());
     let mut pauses = DefaultBackoff::default();
-    let mut listed = Vec::new();
+    let mut listed = None;
     loop {
         let (before, generation) = resource.state(&mut feed.index());
         let next = match before {
-            Freshness::Pending | Freshness::Stale => timeout(quiet, watch.next()).await,
-            Freshness::Unavailable | Freshness::Current => Ok(watch.next().await),
+            Freshness::Current => Ok(events.next().await),
+            Freshness::Pending | Freshness::Unavailable | Freshness::Stale => timeout(quiet, events.next()).await,
         };
-        let failed = matches!(next, Ok(Some(Err(_))));
+        let (failed, silent) = (matches!(next, Ok(Some(Err(_)))), next.is_err());
         {
             let mut index = feed.index();
             let collection = (resource.collection)(&mut index);
@@ -143,13 +147,18 @@ async fn follow<K, T: PartialEq>(
                 Ok(Some(Ok(event))) => resource.take(&mut index, &mut listed, event),
                 Ok(Some(Err(error))) => collection.fail(describe(&error).into()),
                 Ok(None) => return,
-                Err(_) if before == Freshness::Pending => collection.fail(NO_ANSWER.into()),
-                Err(_) => collection.recover(),
+                Err(_) if listed.is_some() => collection.fail(NO_ANSWER.into()),
+                // It may stand, and may not.
+                Err(_) => {}
             }
             resource.report(&mut index, before);
             if resource.state(&mut index) != (before, generation) {
                 feed.changed.notify_one();
             }
+        }
+        if silent {
+            listed = None;
+            events.set(watch());
         }
         if failed {
             // The watch's own back-off would start anew with every attempt, since each begins with a sign of life.
@@ -176,15 +185,15 @@ impl<K, T: PartialEq> Resource<K, T> {
         (collection.freshness(), collection.generation())
     }
 
-    /// Takes one event; a listing counts when it is complete.
-    fn take(&self, index: &mut Index, listed: &mut Vec<(Arc<str>, T)>, event: Event<K>) {
+    /// Takes one event; a listing counts when it is complete, and is nothing before it begins and after it has ended.
+    fn take(&self, index: &mut Index, listed: &mut Option<Vec<(Arc<str>, T)>>, event: Event<K>) {
         match event {
-            Event::Init => listed.clear(),
+            Event::Init => *listed = Some(Vec::new()),
             Event::InitApply(object) => {
                 let (name, item) = (self.keep)(object);
-                listed.extend(item.map(|item| (name, item)));
+                listed.get_or_insert_default().extend(item.map(|item| (name, item)));
             }
-            Event::InitDone => (self.collection)(index).reset(mem::take(listed)),
+            Event::InitDone => (self.collection)(index).reset(listed.take().unwrap_or_default()),
             Event::Apply(object) => match (self.keep)(object) {
                 (name, Some(item)) => (self.collection)(index).apply(name, item),
                 (name, None) => (self.collection)(index).delete(&name),
@@ -241,21 +250,26 @@ mod tests {
     use futures::future::{Either, select};
     use futures::stream;
 
-    #[tokio::test]
-    async fn a_watch_that_stays_quiet_after_a_failure_is_taken_to_stand() {
+    /// Follows the watches of `begun`, one after the other, until the nodes were seen as `expected`, in that order; how
+    /// often they have failed.
+    async fn seen<const N: usize>(begun: [Vec<watcher::Result<Event<Node>>>; N], expected: &[Freshness]) -> u64 {
         let (index, client) = (Mutex::default(), Client::new(axum::Router::new(), "default"));
         let feed = Feed::new(&client, &index);
         let keep = |node: Node| (node.name.as_str().into(), Some(node));
         let resource = Resource::new("nodes", keep, |index| &mut index.nodes);
-        let events = [
-            Ok(Event::Init),
-            Ok(Event::InitDone),
-            Err(watcher::Error::NoResourceVersion),
-        ];
-        let watch = stream::iter(events).chain(stream::pending());
+        let begun = Mutex::new(begun.into_iter());
+        // One that has nothing more to tell is silent, and lets the others be looked at between two events.
+        let watch = || {
+            let events = begun.lock().unwrap().next().expect("no watch is begun without need");
+            let events = stream::iter(events).then(async |event| {
+                tokio::task::yield_now().await;
+                event
+            });
+            events.chain(stream::pending())
+        };
         let seen = async {
-            for expected in [Freshness::Stale, Freshness::Current] {
-                while feed.index().nodes.freshness() != expected {
+            for expected in expected {
+                while feed.index().nodes.freshness() != *expected {
                     tokio::task::yield_now().await;
                 }
             }
@@ -267,6 +281,35 @@ mod tests {
             timeout(Duration::from_secs(10), both).await,
             Ok(Either::Left(_))
         ));
-        assert_eq!(feed.index().status()[1].failures, 1);
+        feed.index().status()[1].failures
+    }
+
+    #[tokio::test]
+    async fn what_stays_quiet_after_a_failure_is_listed_anew() {
+        let failing = vec![
+            Ok(Event::Init),
+            Ok(Event::InitDone),
+            Err(watcher::Error::NoResourceVersion),
+        ];
+        let standing = vec![Ok(Event::Init), Ok(Event::InitDone)];
+        let failures = seen([failing, standing], &[Freshness::Stale, Freshness::Current]).await;
+        assert_eq!(failures, 1);
+    }
+
+    #[tokio::test]
+    async fn a_listing_that_is_not_answered_fails_and_is_not_taken_to_stand() {
+        let hanging = |before: Vec<_>| before.into_iter().chain([Ok(Event::Init)]).collect::<Vec<_>>();
+        let standing = || vec![Ok(Event::Init), Ok(Event::InitDone)];
+        // As after a 410: there is a failure, and then a listing.
+        let desynced = vec![
+            Ok(Event::Init),
+            Ok(Event::InitDone),
+            Err(watcher::Error::NoResourceVersion),
+        ];
+        let again = [hanging(desynced), hanging(Vec::new()), standing()];
+        assert_eq!(seen(again, &[Freshness::Stale, Freshness::Current]).await, 3);
+        // The first listing of all, and one after that.
+        let first = [hanging(Vec::new()), hanging(Vec::new()), standing()];
+        assert_eq!(seen(first, &[Freshness::Unavailable, Freshness::Current]).await, 2);
     }
 }

@@ -11,6 +11,7 @@ use super::{Caution, Coverage, Decision, DenyReason, InjectReason, Inputs, Round
 use crate::config::{Config, Users, Variant};
 use crate::inject::{self, Made, Metadata, Redirection, Shape, ShapeError};
 use crate::pod::{Pod, container_name};
+use serde_json::Value;
 use standing::{Standing, note};
 use std::cell::OnceCell;
 use std::sync::Arc;

@@ -120,11 +120,6 @@ impl<T: PartialEq> Collection<T> {
         self.trouble = Some(why);
     }
 
-    /// Notes that the watch stands again.
-    pub fn recover(&mut self) {
-        self.trouble = None;
-    }
-
     /// Forgets all objects, which nobody watches any more.
     pub fn forget(&mut self) {
         *self = Self {

@@ -52,5 +52,6 @@ async fn at(feed: &Feed<'_>, place: &PluginPlace) {
     let key = place.clone();
     let resource = Resource::new("pods", index::plugin_pod, move |index| index.plugin_pods.at(&key));
     let config = Config::default().labels(&place.selector()).page_size(PAGE);
-    Box::pin(follow(watcher(api, config), feed, &resource, QUIET)).await;
+    let watch = || watcher(api.clone(), config.clone());
+    Box::pin(follow(watch, feed, &resource, QUIET)).await;
 }

@@ -106,7 +106,7 @@ async fn of<T: PartialEq + 'static>(
 ) {
     let api = Api::<DynamicObject>::all_with(feed.client.clone(), &resource_of(source));
     let resource = Resource::new(source.resource(), keep, collection);
-    let watch = watcher(api, Config::default().page_size(PAGE));
+    let watch = || watcher(api.clone(), Config::default().page_size(PAGE));
     Box::pin(follow(watch, feed, &resource, QUIET)).await;
 }
 
