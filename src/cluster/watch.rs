@@ -28,7 +28,7 @@ const PAGE: u32 = 100;
 /// A watch that stands again says nothing until an object changes. One that has been quiet for this long is taken to stand:
 /// each further attempt would have failed by then (30 s to connect, as long again to back off). A first listing that has
 /// been quiet for as long has failed.
-const QUIET: Duration = Duration::from_secs(2 * 60);
+pub(super) const QUIET: Duration = Duration::from_secs(2 * 60);
 
 /// How long a failing watch pauses at most, as in client-go.
 pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(30);
