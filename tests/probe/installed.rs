@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::process::{Command, Output};
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Patch, PatchParams};
@@ -38,7 +39,7 @@ async fn what_is_installed_has_the_rights_that_it_needs_and_no_others() {
 
     // No server has all of these: where one has them they are watched.
     let is_everywhere = |right: &String| !right.ends_with("podsecuritypolicies") && !right.ends_with("constraints");
-    let files = ["rbac.yaml", "dry-run-only.yaml"].map(|file| format!("webhook-config/probe/{file}"));
+    let files = ["rbac.yaml", "create-pods.yaml"].map(|file| format!("webhook-config/probe/{file}"));
     let mut wanted: BTreeSet<_> = files.iter().flat_map(|file| granted(file)).collect();
     wanted.retain(is_everywhere);
     let used = || {
@@ -94,6 +95,56 @@ async fn many_findings_have_room(cluster: &Cluster, client: &Client) {
     applied.expect("the API server takes it");
     let stored = call(client, Verb::Get, FINDINGS, None).await.unwrap().body;
     assert_eq!(stored["data"].as_object().unwrap().len(), 2001);
+}
+
+/// Servers before 1.30 do not take the policy. What kubectl makes of that, and of what comes after, is the README's `&&`.
+#[tokio::test]
+async fn where_the_policy_is_not_taken_nobody_may_create_pods() {
+    let without = "--runtime-config=admissionregistration.k8s.io/v1/validatingadmissionpolicies=false,\
+                   admissionregistration.k8s.io/v1/validatingadmissionpolicybindings=false";
+    let unused = "--disable-admission-plugins=ValidatingAdmissionPolicy";
+    let options = Options {
+        flags: [without, unused].map(str::to_owned).to_vec(),
+        ..Options::default()
+    };
+    let cluster = Cluster::start(options).await.unwrap();
+    let client = cluster.client().await;
+    cluster.webhook_kubeconfig().await;
+    let installed = run_in_readme(&cluster, "kubectl apply -f webhook-config/probe/dry-run-only.yaml");
+    let words = String::from_utf8_lossy(&installed.stderr);
+    assert!(
+        !installed.status.success() && words.contains("no matches for kind \"ValidatingAdmissionPolicy\""),
+        "{words}"
+    );
+    let path = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
+    let roles = call(&client, Verb::Get, path, None).await.unwrap().body.to_string();
+    assert!(roles.contains("\"linkerd-outrigger-probe\"") && !roles.contains("probe-dry-run"));
+}
+
+/// Runs the block of commands of `webhook-config/probe/README.md` that has `line`.
+fn run_in_readme(cluster: &Cluster, line: &str) -> Output {
+    let readme = fs::read_to_string(repository().join("webhook-config/probe/README.md")).unwrap();
+    let mut blocks = readme
+        .split("```sh\n")
+        .skip(1)
+        .filter_map(|rest| rest.split("```").next());
+    let block = blocks.find(|block| block.contains(line)).unwrap();
+    let mut shell = Command::new("sh");
+    shell.args(["-c", block]).current_dir(repository());
+    let cache = TempDir::new().unwrap();
+    shell
+        .env("KUBECONFIG", cluster.kubeconfig())
+        .env("KUBECACHEDIR", cache.path());
+    shell.output().unwrap()
+}
+
+/// The policy goes no earlier than what it confines.
+#[test]
+fn the_right_to_create_pods_is_deleted_before_the_policy() {
+    let readme = fs::read_to_string(repository().join("webhook-config/probe/README.md")).unwrap();
+    let (_, deletion) = readme.split_once("kubectl delete ").unwrap();
+    let at = |file| deletion.find(file).unwrap();
+    assert!(at("create-pods.yaml") < at("&&") && at("&&") < at("dry-run-only.yaml"));
 }
 
 #[tokio::test]
