@@ -7,6 +7,7 @@
 //! Whatever goes wrong is tried again later; nothing ends the process.
 
 mod ask;
+mod events;
 mod metrics;
 mod namespaces;
 mod publish;
@@ -87,8 +88,10 @@ struct State {
     schedule: Schedule,
     findings: BTreeMap<String, Finding>,
     release: Option<Release>,
-    /// Whether the namespaces were listed, or why not.
-    listed: Result<(), String>,
+    /// Whether the namespaces were listed once.
+    listed: bool,
+    /// Whether they are being watched, or why not.
+    watched: Result<(), String>,
     /// Whether what was found out is written, or why not.
     written: Result<(), String>,
     /// When findings are to be written at the latest.
@@ -108,7 +111,8 @@ impl Probe {
             schedule: Schedule::new(timing),
             findings: BTreeMap::new(),
             release: None,
-            listed: not_yet(),
+            listed: false,
+            watched: not_yet(),
             written: not_yet(),
             write_by: None,
         };
@@ -149,7 +153,7 @@ impl Health {
     /// Whether namespaces are known and findings are written; the error says why not.
     pub fn ready(&self) -> Result<(), String> {
         let state = self.0.state();
-        state.listed.clone().and_then(|()| state.written.clone())
+        state.watched.clone().and_then(|()| state.written.clone())
     }
 
     /// The metrics as text.

@@ -28,7 +28,7 @@ const PAGE: u32 = 100;
 /// A watch that stands again says nothing until an object changes, and neither does one whose server does not answer. Where
 /// objects are not up to date and nothing was heard for this long, they are listed anew: only that tells the two apart. An
 /// attempt that fails says so sooner (5 s to connect, 30 s at most to back off).
-const QUIET: Duration = Duration::from_secs(2 * 60);
+pub(super) const QUIET: Duration = Duration::from_secs(2 * 60);
 
 /// How long a failing watch pauses at most, as in client-go.
 pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(30);

@@ -14,7 +14,7 @@ use crate::policy::Release;
 use serde_json::{Value, json};
 
 /// How the names of the pods begin; the API server adds five characters.
-const NAME: &str = "outrigger-probe-";
+pub const NAME: &str = "outrigger-probe-";
 
 /// What they say of themselves.
 pub const COMPONENT: &str = "outrigger-probe";

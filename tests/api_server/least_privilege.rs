@@ -1,13 +1,12 @@
 //! The webhook's account has the rights that it needs, and no others.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::announce;
-use crate::cluster::{poll, repository, right, shared};
+use crate::cluster::{granted, poll, shared};
 use crate::policies::serve_constraints;
 use crate::scene::{CNI, Scene};
 use crate::workload::{create, pod_of};
@@ -39,7 +38,7 @@ async fn the_webhook_uses_every_right_that_it_has_and_asks_for_no_other() {
             .filter_map(|event| event.right())
             .collect::<BTreeSet<_>>()
     };
-    let mut granted = granted();
+    let mut granted = granted("webhook-config/rbac.yaml");
     // No server since 1.25 has them, and none lets anybody define them.
     granted.retain(|right| !right.ends_with("policy/podsecuritypolicies"));
     let all = async || {
@@ -56,27 +55,6 @@ async fn the_webhook_uses_every_right_that_it_has_and_asks_for_no_other() {
         "rights of the webhook, all used and none refused: {}",
         granted.len()
     ));
-}
-
-/// The rights of `webhook-config/rbac.yaml`.
-fn granted() -> BTreeSet<String> {
-    let text = fs::read_to_string(repository().join("webhook-config/rbac.yaml")).unwrap();
-    let documents: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
-    let is_role = |object: &&Value| object["kind"] == "ClusterRole" || object["kind"] == "Role";
-    let rules = documents
-        .iter()
-        .filter(is_role)
-        .flat_map(|role| role["rules"].as_array().unwrap());
-    let strings = |rule: &Value, key: &str| -> Vec<String> { serde_json::from_value(rule[key].clone()).unwrap() };
-    let mut rights = BTreeSet::new();
-    for rule in rules {
-        for group in strings(rule, "apiGroups") {
-            for resource in strings(rule, "resources") {
-                rights.extend(strings(rule, "verbs").iter().map(|verb| right(verb, &group, &resource)));
-            }
-        }
-    }
-    rights
 }
 
 fn review(namespace: &str) -> Vec<u8> {

@@ -14,6 +14,9 @@ const NAME: &str = "linkerd-proxy-injector";
 /// The user that the service account is.
 pub(super) const USER: &str = "system:serviceaccount:linkerd:linkerd-proxy-injector";
 
+/// The user that the probe's service account is.
+pub(super) const PROBE: &str = "system:serviceaccount:linkerd:outrigger-probe";
+
 /// Makes the account, and a kubeconfig with a token of it.
 pub(super) async fn create(cluster: &Cluster) -> PathBuf {
     let client = cluster.client().await;

@@ -1,11 +1,13 @@
-//! What the API server writes down: every request of the webhook's account, and every pod that somebody creates.
+//! What the API server writes down: every request of the webhook's account and of the probe's, and every pod that somebody
+//! creates.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::account;
+use super::{account, repository};
 
 /// A request that was answered, as the audit log has it (`audit.k8s.io/v1`, level `Metadata`).
 #[derive(Clone, Debug)]
@@ -15,6 +17,11 @@ impl AuditEvent {
     /// Whether the webhook's account asked.
     pub(crate) fn is_of_the_webhook(&self) -> bool {
         self.text("/user/username") == account::USER
+    }
+
+    /// Whether the probe's account asked.
+    pub(crate) fn is_of_the_probe(&self) -> bool {
+        self.text("/user/username") == account::PROBE
     }
 
     /// The right that the request needs, `get apps/replicasets`; nothing where it is about no resource.
@@ -46,11 +53,34 @@ impl AuditEvent {
 }
 
 /// A right in words: `get apps/replicasets`, `list nodes`.
-pub(crate) fn right(verb: &str, group: &str, resource: &str) -> String {
+fn right(verb: &str, group: &str, resource: &str) -> String {
     match group {
         "" => format!("{verb} {resource}"),
         group => format!("{verb} {group}/{resource}"),
     }
+}
+
+/// The rights that the roles in a file of the repository give.
+pub(crate) fn granted(file: &str) -> BTreeSet<String> {
+    let text = fs::read_to_string(repository().join(file)).expect("the manifest is there");
+    let documents: Vec<Value> = serde_saphyr::from_multiple(&text).expect("the manifest is YAML");
+    let is_role = |object: &&Value| object["kind"] == "ClusterRole" || object["kind"] == "Role";
+    let rules = documents
+        .iter()
+        .filter(is_role)
+        .flat_map(|role| role["rules"].as_array().expect("a role has rules"));
+    let strings = |rule: &Value, key: &str| -> Vec<String> {
+        serde_json::from_value(rule[key].clone()).expect("a rule has lists of texts")
+    };
+    let mut rights = BTreeSet::new();
+    for rule in rules {
+        for group in strings(rule, "apiGroups") {
+            for resource in strings(rule, "resources") {
+                rights.extend(strings(rule, "verbs").iter().map(|verb| right(verb, &group, &resource)));
+            }
+        }
+    }
+    rights
 }
 
 /// What the API server is told to write down. A watch is written down when it begins, not when it ends.
@@ -60,7 +90,7 @@ pub(super) fn policy() -> Value {
         "kind": "Policy",
         "omitStages": ["RequestReceived"],
         "rules": [
-            {"level": "Metadata", "users": [account::USER]},
+            {"level": "Metadata", "users": [account::USER, account::PROBE]},
             {"level": "Metadata", "verbs": ["create"], "resources": [{"group": "", "resources": ["pods"]}]},
             {"level": "None"},
         ],

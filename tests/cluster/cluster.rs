@@ -35,7 +35,7 @@ use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
 pub(crate) use assets::built;
-pub(crate) use audit::{AuditEvent, right};
+pub(crate) use audit::{AuditEvent, granted};
 pub(crate) use authority::Authority;
 pub(crate) use deadline::poll;
 pub(crate) use namespace::Namespace;

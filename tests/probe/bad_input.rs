@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::cluster::{Cluster, Options, Verb, call, poll};
+use crate::cluster::{Cluster, Options, Verb, call, poll, shared};
 use crate::prober::{FINDINGS, Prober, finding, install, until_found};
 use crate::scene::{INJECT, PLAIN, Scene};
 use crate::validator::Validator;
@@ -67,7 +67,7 @@ async fn what_goes_wrong_is_unknown_and_stops_nobody() {
 
 #[tokio::test]
 async fn without_rights_it_waits_and_says_so() {
-    let cluster = Cluster::start(Options::default()).await.unwrap();
+    let cluster = shared().await;
     let client = cluster.client().await;
     cluster.webhook_kubeconfig().await;
     let account = json!({"metadata": {"name": "stranger"}});

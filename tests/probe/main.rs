@@ -11,7 +11,7 @@
     reason = "the control plane is real processes and their files"
 )]
 
-#[expect(dead_code, unused_imports, reason = "the other test targets use the rest")]
+#[expect(dead_code, reason = "the other test targets use the rest")]
 #[path = "../cluster/cluster.rs"]
 mod cluster;
 #[expect(dead_code, reason = "the other test targets use the rest")]
@@ -23,6 +23,7 @@ mod scene;
 
 mod bad_input;
 mod defaults;
+mod installed;
 mod others;
 mod prober;
 mod validator;

@@ -1,10 +1,10 @@
 //! Policies that only the API server or others can judge.
 
 use kube::Client;
-use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, Namespace, Options, Verb, call};
+use crate::installed::client_of;
 use crate::prober::{Prober, finding, install, until_found};
 use crate::scene::{INJECT, PLAIN, Scene};
 use crate::validator::Validator;
@@ -44,12 +44,16 @@ async fn policies_of_others_are_found_out_and_heeded() {
     let of = async |policy| scene.namespace(policy, &[("test/policy", policy)], &[INJECT]).await;
     let (by_policy, by_webhook) = (of("no-net-admin").await, of("webhook").await);
     let (unrelated, free) = (of("team").await, of("free").await);
+    let demanding = of("quota").await;
+    demand_figures(&client, &demanding).await;
     install(&cluster);
     let prober = Prober::start(&cluster, PLAIN).await;
     // Nothing is refused yet, and that is found out first: what comes next must be noticed.
-    for namespace in [&by_policy, &by_webhook, &unrelated, &free] {
+    for namespace in [&by_policy, &by_webhook, &unrelated, &free, &demanding] {
         let admitted = |finding: &Value| finding["init-container"]["verdict"] == "admitted";
         until_found(&client, &prober, &namespace.name, admitted).await;
+    }
+    for namespace in [&by_policy, &by_webhook, &unrelated, &free] {
         until(namespace, "init-container", &scene.webhook).await;
     }
 
@@ -99,11 +103,22 @@ async fn policies_of_others_are_found_out_and_heeded() {
     no_real_pod(&cluster, &free).await;
 }
 
+/// A quota that demands figures of every container, as the controller-manager would have noted it.
+async fn demand_figures(client: &Client, namespace: &Namespace) {
+    let hard = json!({"limits.cpu": "10", "limits.memory": "10Gi"});
+    let quota = json!({"metadata": {"name": "demanding"}, "spec": {"hard": hard}});
+    let path = format!("/api/v1/namespaces/{}/resourcequotas", namespace.name);
+    create(client, &path, &quota).await;
+    let used = json!({"limits.cpu": "0", "limits.memory": "0"});
+    let status = json!({"status": {"hard": hard, "used": used}});
+    let reply = call(client, Verb::Patch, &format!("{path}/demanding/status"), Some(&status)).await;
+    assert!(reply.unwrap().accepted());
+}
+
 /// With the probe's token nobody creates anything.
 async fn no_real_pod(cluster: &Cluster, namespace: &Namespace) {
-    let token = Kubeconfig::read_from(cluster.account_kubeconfig("outrigger-probe").await).unwrap();
-    let config = Config::from_custom_kubeconfig(token, &KubeConfigOptions::default()).await;
-    let as_probe = namespace.seen_by(&Client::try_from(config.unwrap()).unwrap());
+    let token = cluster.account_kubeconfig("outrigger-probe").await;
+    let as_probe = namespace.seen_by(&client_of(&token).await);
     let mut pod = pod();
     pod["metadata"]["labels"]["linkerd.io/control-plane-component"] = "outrigger-probe".into();
     let tried = as_probe.try_pod(&pod).await;

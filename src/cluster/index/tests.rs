@@ -244,3 +244,51 @@ fn what_the_server_said_last_of_its_release_stays() {
     index.set_server(None);
     assert_eq!(index.facts(&Pod::new(&json!({}))).server, Some(Release(36).into()));
 }
+
+#[test]
+fn what_a_probe_reports_is_told_by_its_name_and_damage_is_unknown() {
+    let map = |name: &str, data: Value| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data});
+    let labels = json!({"kubernetes.io/metadata.name": "shop"});
+    let said = json!({"verdict": "admitted"});
+    let digest = crate::policy::probe::digest(labels.as_object());
+    let finding = json!({"at": 1000, "labels": digest, "plain": said, "init-container": said, "cni": said});
+    let data = json!({"_format": "1", "shop": finding.to_string(), "bad": "{"});
+    let word = |index: &Index, name: &str| index.probe(name, labels.as_object(), Duration::from_secs(1042));
+
+    let index = Index::from_objects(&[map("x", json!(7)), map(CONFIG_MAP, data.clone())], None).unwrap();
+    let found = word(&index, "shop");
+    assert!(
+        matches!(&found, Word::Found { age, .. } if age.as_secs() == 42),
+        "{found:?}"
+    );
+    assert!(matches!(word(&index, "bad"), Word::Unknown { .. }));
+    assert_eq!(index.probe_standing(Duration::from_secs(1042)).unwrap().unreadable, 1);
+    let none = Index::from_objects(&[map("x", data)], None).unwrap();
+    assert_eq!(
+        (word(&none, "shop"), none.probe_standing(Duration::ZERO)),
+        (Word::Absent, None)
+    );
+    let error = Index::from_objects(&[map(CONFIG_MAP, json!({"shop": 7}))], None).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .starts_with("ConfigMap \"outrigger-probe-findings\": data"),
+        "{error}"
+    );
+}
+
+#[test]
+fn findings_that_may_not_be_read_are_unknown_and_hold_nobody_up() {
+    let mut index = Index::from_objects(&objects(), None).unwrap();
+    index.listen_to_probe();
+    index.findings.forget();
+    assert!(!index.settled(), "they are waited for");
+    index.findings.fail("configmaps is forbidden".into());
+    assert!(index.settled());
+    let word = index.probe("shop", None, Duration::ZERO);
+    assert!(
+        matches!(&word, Word::Unknown { why } if why == "configmaps: configmaps is forbidden"),
+        "{word:?}"
+    );
+    assert_eq!(index.status().last().unwrap().freshness, Freshness::Unavailable);
+}

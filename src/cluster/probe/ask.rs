@@ -2,7 +2,7 @@
 
 use super::metrics::Metrics;
 use crate::cluster::facts::Namespace;
-use crate::decide::rehearsal::{Rehearsal, rehearse};
+use crate::decide::rehearsal::{NAME, Rehearsal, rehearse};
 use crate::decide::{self, Setup};
 use crate::inject::patch::Patch;
 use crate::policy::Release;
@@ -131,7 +131,7 @@ impl Asker<'_> {
         };
         match timeout(TIMEOUT, self.client.request_text(request)).await {
             Ok(Ok(_)) => Answer::Admitted,
-            Ok(Err(kube::Error::Api(status))) => classify(status.code, &status.message),
+            Ok(Err(kube::Error::Api(status))) => classify(status.code, &nameless(&status.message)),
             Ok(Err(error)) => Answer::unknown(Cause::Other, &error.to_string()),
             Err(_) => {
                 let message = format!("no answer within {} s", TIMEOUT.as_secs());
@@ -139,6 +139,17 @@ impl Asker<'_> {
             }
         }
     }
+}
+
+/// The same without the end of the pod's name, which is another in each dry run: people would be told something new each
+/// time.
+fn nameless(message: &str) -> String {
+    let (mut text, mut rest) = (String::with_capacity(message.len()), message);
+    while let Some((before, after)) = rest.split_once(NAME) {
+        text.extend([before, NAME.trim_end_matches('-')]);
+        rest = after.trim_start_matches(|c: char| c.is_ascii_alphanumeric());
+    }
+    text + rest
 }
 
 /// The pods to ask for.
@@ -157,4 +168,16 @@ fn injected_with(plain: &Value, patch: &Patch) -> Result<Value, String> {
     let mut pod = plain.clone();
     json_patch::patch(&mut pod, &operations).map_err(|error| error.to_string())?;
     Ok(pod)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::nameless;
+
+    #[test]
+    fn names_of_pods_that_never_were_are_not_told() {
+        let message = "resource Pod/shop/outrigger-probe-x7k2p was blocked: Pod \"outrigger-probe-x7k2p\" runs as root";
+        let told = "resource Pod/shop/outrigger-probe was blocked: Pod \"outrigger-probe\" runs as root";
+        assert_eq!((nameless(message), nameless("no")), (told.to_owned(), "no".to_owned()));
+    }
 }

@@ -1,44 +1,40 @@
 //! The namespaces, as they come, change and go.
 
+use super::events::{Events, Told};
 use super::{LATER, SOON, Shared, is_wanted};
 use crate::cluster::facts::Namespace;
 use crate::cluster::index;
-use crate::cluster::watch::{LONGEST_PAUSE, describe};
-use futures::TryStreamExt;
+use crate::cluster::watch::describe;
 use k8s_openapi::api::core::v1;
 use kube::Api;
 use kube::api::PartialObjectMeta;
-use kube::runtime::watcher::{Config, DefaultBackoff, Event, watcher};
+use kube::runtime::watcher::{Config, Event, watcher};
 use std::collections::BTreeSet;
 use std::pin::pin;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 use tracing::{info, warn};
 
 /// Follows them for as long as it is polled.
 pub(super) async fn follow(shared: &Shared) {
     let api = Api::<PartialObjectMeta<v1::Namespace>>::all(shared.client.clone());
-    let mut watch = pin!(watcher(api, Config::default()));
-    let mut pauses = DefaultBackoff::default();
+    let watch = pin!(watcher(api, Config::default()));
+    let mut events = Events::new(watch);
     let mut listed = BTreeSet::new();
     loop {
-        match watch.try_next().await {
-            Ok(Some(event)) => {
-                pauses = DefaultBackoff::default();
-                shared.take(event, &mut listed);
-            }
-            Ok(None) => return,
-            Err(error) => {
+        match events.next().await {
+            Told::Event(event) => shared.take(event, &mut listed),
+            Told::Failed(error) => {
                 let why = format!("namespaces: {}", describe(&error));
-                {
-                    let mut state = shared.state();
-                    if state.listed.as_ref().err() != Some(&why) {
-                        warn!(error = why, "watch failed, trying again");
-                    }
-                    state.listed = Err(why);
+                let mut state = shared.state();
+                if state.watched.as_ref().err() != Some(&why) {
+                    warn!(error = why, "watch failed, trying again");
                 }
+                state.watched = Err(why);
+                drop(state);
                 shared.metrics.watch("namespaces", false);
-                sleep(pauses.next().unwrap_or(LONGEST_PAUSE)).await;
             }
+            Told::Quiet => shared.stands(),
+            Told::End => return,
         }
     }
 }
@@ -92,14 +88,20 @@ impl Shared {
         findings.retain(|name, _| schedule.has(name));
         // An empty report still says that there is a probe.
         state.write_within(SOON, Instant::now());
+        state.listed = true;
         info!(namespaces = state.schedule.len(), "watching namespaces");
         drop(state);
         self.stands();
         self.write.notify_one();
     }
 
+    /// Notes that the watch stands; one that never listed anything does not.
     fn stands(&self) {
-        self.state().listed = Ok(());
-        self.metrics.watch("namespaces", true);
+        let mut state = self.state();
+        if state.listed {
+            state.watched = Ok(());
+            drop(state);
+            self.metrics.watch("namespaces", true);
+        }
     }
 }

@@ -36,7 +36,7 @@ pub(super) async fn run(shared: &Shared) {
             () = shared.write.notified() => continue,
         }
         // As long as namespaces are not known, what was written before is better than nothing.
-        if shared.state().listed.is_err() {
+        if !shared.state().listed {
             sleep(AGAIN).await;
             continue;
         }

@@ -3,14 +3,14 @@
 //! What cannot be watched, such as the policies behind a webhook, is found out every so often.
 
 use super::Shared;
+use super::events::{Events, Told};
 use crate::cluster::resource_of;
-use crate::cluster::watch::{LONGEST_PAUSE, describe};
+use crate::cluster::watch::describe;
 use crate::policy::installed::Source;
-use futures::TryStreamExt;
 use futures::future::join_all;
 use kube::Api;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ObjectMeta, PartialObjectMeta};
-use kube::runtime::watcher::{self, Config, DefaultBackoff, Event, watcher};
+use kube::runtime::watcher::{self, Config, Event, watcher};
 use std::collections::BTreeMap;
 use std::pin::pin;
 use std::time::Duration;
@@ -48,44 +48,44 @@ pub(super) async fn follow(shared: &Shared) {
 /// Follows one resource, for as long as the server has it.
 async fn heed(shared: &Shared, name: &'static str, resource: &ApiResource) {
     let mut seen = None;
-    let mut pauses = DefaultBackoff::default();
     let mut failing = false;
     loop {
         let api = Api::<PartialObjectMeta<DynamicObject>>::all_with(shared.client.clone(), resource);
-        let mut watch = pin!(watcher(api, Config::default()));
+        let watch = pin!(watcher(api, Config::default()));
+        let mut events = Events::new(watch);
         let mut listed = Seen::new();
-        let absent = loop {
-            match watch.try_next().await {
-                Ok(Some(event)) => {
-                    pauses = DefaultBackoff::default();
+        loop {
+            match events.next().await {
+                Told::Event(event) => {
                     if let Event::InitDone = event {
-                        shared.metrics.watch(name, true);
                         failing = false;
+                        shared.metrics.watch(name, true);
                     }
                     if take(event, &mut listed, &mut seen) {
                         shared.doubt_everything(name);
                     }
                 }
-                Ok(None) => break false,
-                Err(error) if is_absent(&error) => break true,
-                Err(error) => {
+                Told::Quiet => {
+                    failing = false;
+                    shared.metrics.watch(name, true);
+                }
+                Told::Failed(error) if is_absent(&error) => break,
+                Told::Failed(error) => {
                     if !failing {
                         warn!(resource = name, error = describe(&error), "watch failed, trying again");
                     }
                     failing = true;
                     shared.metrics.watch(name, false);
-                    sleep(pauses.next().unwrap_or(LONGEST_PAUSE)).await;
                 }
+                Told::End => return,
             }
-        };
-        if absent {
-            if seen.take().is_some_and(|seen: Seen| !seen.is_empty()) {
-                info!(resource = name, "the API server has it no more");
-                shared.doubt_everything(name);
-            }
-            seen = Some(Seen::new());
-            sleep(ABSENT).await;
         }
+        if seen.take().is_some_and(|seen: Seen| !seen.is_empty()) {
+            info!(resource = name, "the API server has it no more");
+            shared.doubt_everything(name);
+        }
+        seen = Some(Seen::new());
+        sleep(ABSENT).await;
     }
 }
 

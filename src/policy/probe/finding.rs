@@ -132,12 +132,13 @@ pub fn digest(labels: Option<&Map<String, Value>>) -> String {
     text
 }
 
-/// How long ago something of that `age` was: `42s ago`, `5m ago`, `3h ago`.
+/// How long ago something of that `age` was: `42s ago`, `5m ago`, `3h ago`, `2d ago`.
 pub fn ago(age: Duration) -> String {
     let seconds = age.as_secs();
     match seconds {
         0..120 => format!("{seconds}s ago"),
         120..7200 => format!("{}m ago", seconds / 60),
-        _ => format!("{}h ago", seconds / 3600),
+        7200..172_800 => format!("{}h ago", seconds / 3600),
+        _ => format!("{}d ago", seconds / 86_400),
     }
 }

@@ -1,0 +1,56 @@
+//! The events of one watch, which may fail and stand again without a word.
+
+use crate::cluster::watch::{LONGEST_PAUSE, QUIET};
+use futures::{Stream, StreamExt};
+use kube::runtime::watcher::{self, DefaultBackoff};
+use tokio::time::{sleep, timeout};
+
+/// What came of a watch.
+pub(super) enum Told<E> {
+    /// Something has happened.
+    Event(E),
+    /// The watch has failed, and is tried again.
+    Failed(watcher::Error),
+    /// It had failed, and has been quiet for so long that it must stand again.
+    Quiet,
+    /// There is no more to come.
+    End,
+}
+
+/// A watch with its own back-off.
+pub(super) struct Events<S> {
+    watch: S,
+    pauses: DefaultBackoff,
+    failing: bool,
+}
+
+impl<E, S: Stream<Item = watcher::Result<E>> + Unpin> Events<S> {
+    pub(super) fn new(watch: S) -> Self {
+        Self {
+            watch,
+            pauses: DefaultBackoff::default(),
+            failing: false,
+        }
+    }
+
+    /// What comes next. After a failure it pauses first.
+    pub(super) async fn next(&mut self) -> Told<E> {
+        let next = match self.failing {
+            true => {
+                sleep(self.pauses.next().unwrap_or(LONGEST_PAUSE)).await;
+                timeout(QUIET, self.watch.next()).await
+            }
+            false => Ok(self.watch.next().await),
+        };
+        self.failing = matches!(next, Ok(Some(Err(_))));
+        match next {
+            Ok(Some(Ok(event))) => {
+                self.pauses = DefaultBackoff::default();
+                Told::Event(event)
+            }
+            Ok(Some(Err(error))) => Told::Failed(error),
+            Ok(None) => Told::End,
+            Err(_) => Told::Quiet,
+        }
+    }
+}
