@@ -229,7 +229,7 @@ impl Opinion {
 }
 
 /// Pod Security's words on a candidate.
-pub(super) fn of_pod_security(review: Review<'_>, candidate: Option<Redirection>) -> Opinion {
+pub(super) fn of_pod_security(review: Review, candidate: Option<Redirection>) -> Opinion {
     Opinion {
         by: kind::POD_SECURITY,
         policy: review.policy.to_string(),

@@ -28,7 +28,7 @@ use serde_json::Value;
 use self::quota::Quota;
 use self::range::Range;
 use self::subject::Subject;
-use super::{Release, Verdict};
+use super::Release;
 use crate::pod::{self, Pod};
 
 /// What bounds the requests and limits of a namespace's pods.
@@ -131,13 +131,6 @@ impl Limits {
             range.fill_in(&mut subject);
         }
         subject
-    }
-}
-
-impl Refusal {
-    /// As the answer of a policy.
-    pub fn into_verdict(self) -> Verdict {
-        Verdict::Denied { message: self.message }
     }
 }
 

@@ -29,8 +29,6 @@ pub struct Review {
     pub uid: String,
     /// What kind of object is admitted.
     pub kind: GroupVersionKind,
-    /// Through which resource.
-    pub resource: GroupVersionResource,
     /// Through which sub-resource, such as `ephemeralcontainers`.
     pub sub_resource: Option<String>,
     /// The object's name, where the client chose one.
@@ -76,18 +74,6 @@ pub struct GroupVersionKind {
     pub version: String,
     /// The kind.
     pub kind: String,
-}
-
-/// A resource in a version of its group.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-pub struct GroupVersionResource {
-    /// The API group, empty for the core group.
-    pub group: String,
-    /// The version.
-    pub version: String,
-    /// The resource, plural.
-    pub resource: String,
 }
 
 /// What is done to an object.
@@ -211,8 +197,6 @@ struct Envelope {
 struct Request {
     uid: Option<String>,
     kind: Option<GroupVersionKind>,
-    #[serde(default)]
-    resource: GroupVersionResource,
     sub_resource: Option<String>,
     name: Option<String>,
     namespace: Option<String>,
@@ -231,7 +215,6 @@ impl Request {
             version,
             uid: self.uid.filter(full).ok_or(ReviewError::Missing("request.uid"))?,
             kind: kind.ok_or(ReviewError::Missing("request.kind.kind"))?,
-            resource: self.resource,
             sub_resource: self.sub_resource.filter(full),
             name: self.name.filter(full),
             namespace: self.namespace.filter(full),

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::evaluation::judge;
-use super::{Configuration, Evaluation, Exemptions, LabelError, NamespacePolicies, Policy, Server};
+use super::{Configuration, Evaluation, Exemptions, NamespacePolicies, Policy, Server};
 use crate::pod::{self, Pod};
 use crate::policy::{Release, Verdict};
 
@@ -45,7 +45,7 @@ pub enum Exemption {
 
 /// The answer to one pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Review<'r> {
+pub struct Review {
     /// The policy in force, [`Policy::PRIVILEGED`] where nothing restricts; that of the namespace for an exempt pod.
     pub policy: Policy,
     /// What spares the pod.
@@ -56,8 +56,6 @@ pub struct Review<'r> {
     pub warning: Option<String>,
     /// The same sentence for the audit log, by the policy audited.
     pub audit: Option<String>,
-    /// Labels of the namespace that say nothing valid.
-    pub label_errors: &'r [LabelError],
 }
 
 impl Exemption {
@@ -131,48 +129,46 @@ impl Admission<'_> {
     }
 
     /// What the server will say to the creation of `pod`, a pod after the API's defaulting.
-    pub fn review(&self, pod: &Pod<'_>) -> Review<'_> {
+    pub fn review(&self, pod: &Pod<'_>) -> Review {
         // No release before 1.22 has the plugin.
         if !self.server.since(22) {
-            return self.pass(Policy::PRIVILEGED, None);
+            return Self::pass(Policy::PRIVILEGED, None);
         }
         if self.exemption.is_some() {
-            return self.pass(self.policies.enforce, self.exemption);
+            return Self::pass(self.policies.enforce, self.exemption);
         }
         if self.policies.are_privileged() {
-            return self.pass(Policy::PRIVILEGED, None);
+            return Self::pass(Policy::PRIVILEGED, None);
         }
         let class = pod::text(pod.spec(), "runtimeClassName");
         if class.is_some_and(|class| self.exemptions.runtime_classes.iter().any(|exempt| exempt == class)) {
-            return self.pass(self.policies.enforce, Some(Exemption::RuntimeClass));
+            return Self::pass(self.policies.enforce, Some(Exemption::RuntimeClass));
         }
         self.judge(pod)
     }
 
-    fn pass(&self, policy: Policy, exempt: Option<Exemption>) -> Review<'_> {
-        let label_errors = &self.policies.errors;
+    fn pass(policy: Policy, exempt: Option<Exemption>) -> Review {
         Review {
             policy,
             exempt,
             verdict: Verdict::Allowed,
             warning: None,
             audit: None,
-            label_errors,
         }
     }
 
-    fn judge(&self, pod: &Pod<'_>) -> Review<'_> {
+    fn judge(&self, pod: &Pod<'_>) -> Review {
         let NamespacePolicies {
             enforce,
             audit,
             warn,
-            errors,
+            errors: _,
         } = &self.policies;
         let enforced = judge(*enforce, self.server, pod, true);
         if !self.remarks {
             return Review {
                 verdict: self.verdict(*enforce, enforced),
-                ..self.pass(*enforce, None)
+                ..Self::pass(*enforce, None)
             };
         }
         // Mostly the three are one policy, and the pod is judged once.
@@ -198,7 +194,6 @@ impl Admission<'_> {
             audit: self.would_violate(*audit, &audited),
             warning: self.would_violate(*warn, &warned),
             verdict: self.verdict(*enforce, enforced),
-            label_errors: errors,
         }
     }
 

@@ -75,7 +75,8 @@ fn lines(code: &str, text: &str) -> Vec<String> {
     lines
 }
 
-/// What the audit log gets; the API server puts the webhook's name before each key.
+/// What the audit log gets; the API server puts the webhook's name before each key. Kinds of policy that refuse more than
+/// one candidate are told once, with the names of all their policies.
 pub(super) fn audit(decision: &Decision) -> Vec<(&'static str, String)> {
     let mut audit = vec![
         ("decision", decision.word().to_owned()),
@@ -85,7 +86,15 @@ pub(super) fn audit(decision: &Decision) -> Vec<(&'static str, String)> {
     let of_pod_security = decision.pod_security().into_iter();
     let others = decision.policies.iter().filter(|opinion| opinion.by != "pod-security");
     let opinions = of_pod_security.chain(others);
-    audit.extend(opinions.map(|opinion| (opinion.by, opinion.policy.clone())));
+    let mut policies: Vec<(&'static str, Vec<&str>)> = Vec::new();
+    for opinion in opinions {
+        match policies.iter_mut().find(|(by, _)| *by == opinion.by) {
+            Some((_, names)) if names.contains(&opinion.policy.as_str()) => {}
+            Some((_, names)) => names.push(&opinion.policy),
+            None => policies.push((opinion.by, vec![&opinion.policy])),
+        }
+    }
+    audit.extend(policies.into_iter().map(|(by, names)| (by, names.join(", "))));
     audit
 }
 

@@ -85,6 +85,25 @@ async fn a_pod_that_nothing_fits_is_denied_with_403() {
 }
 
 #[tokio::test]
+async fn a_kind_of_policy_that_refuses_every_candidate_is_audited_once() {
+    let mut objects = shop("privileged");
+    objects.as_array_mut().unwrap().push(
+        json!({"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "small", "namespace": "shop"},
+            "spec": {"limits": [{"type": "Container", "max": {"memory": "1Mi"}}]}}),
+    );
+    let values = "{linkerdVersion: v1, cniEnabled: true, proxy: {resources: {memory: {request: 20Mi, limit: 20Mi}}}}";
+    let mut plain = pod();
+    plain["spec"]["containers"][0]["resources"] = json!({"limits": {"memory": "1Mi"}});
+    let answer = admit(&app(&objects, values), "", "Pod", plain, false).await;
+    assert!(
+        matches!(answer.outcome, Outcome::Denied { code: 403, .. }),
+        "{answer:?}"
+    );
+    let audited: Vec<_> = answer.audit.iter().filter(|(by, _)| *by == "limit-range").collect();
+    assert_eq!(audited, [&("limit-range", "small".to_owned())]);
+}
+
+#[tokio::test]
 async fn the_dry_run_of_a_workload_is_answered_but_never_changed() {
     let app = app(&shop("baseline"), VALUES);
     let workload = json!({"metadata": {"name": "web"}, "spec": {"template": pod()}});

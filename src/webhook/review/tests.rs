@@ -46,11 +46,6 @@ fn reads_what_the_heart_needs() {
             version: "v1".to_owned(),
             kind: "Pod".to_owned(),
         },
-        resource: GroupVersionResource {
-            group: String::new(),
-            version: "v1".to_owned(),
-            resource: "pods".to_owned(),
-        },
         sub_resource: None,
         name: None,
         namespace: Some("shop".to_owned()),

@@ -88,7 +88,7 @@ fn invalid_labels_enforce_the_strictest_level() {
     let review = admission.review(&Pod::new(&pod));
     assert!(matches!(review.verdict, Verdict::Denied { .. }));
     assert_eq!(review.policy.to_string(), "restricted:latest");
-    assert_eq!(review.label_errors.len(), 1);
+    assert_eq!(admission.policies().errors.len(), 1);
 }
 
 #[test]
