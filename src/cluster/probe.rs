@@ -14,6 +14,9 @@ mod publish;
 mod schedule;
 mod triggers;
 
+#[cfg(test)]
+mod tests;
+
 use super::facts::Namespace;
 use crate::decide::Setup;
 use crate::policy::Release;
@@ -190,10 +193,12 @@ impl Shared {
         if !state.schedule.has(namespace) {
             return;
         }
-        let is_news = !state
-            .findings
-            .get(namespace)
-            .is_some_and(|before| before.says_the_same(&finding));
+        let before = state.findings.get(namespace);
+        let finding = match before {
+            Some(before) => finding.or_known(before),
+            None => finding,
+        };
+        let is_news = !before.is_some_and(|before| before.says_the_same(&finding));
         if is_news {
             let [plain, init_container, cni] = finding.answers();
             info!(namespace, %plain, %init_container, %cni, "found out");

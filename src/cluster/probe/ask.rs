@@ -132,7 +132,7 @@ impl Asker<'_> {
         match timeout(TIMEOUT, self.client.request_text(request)).await {
             Ok(Ok(_)) => Answer::Admitted,
             Ok(Err(kube::Error::Api(status))) => classify(status.code, &nameless(&status.message)),
-            Ok(Err(error)) => Answer::unknown(Cause::Other, &error.to_string()),
+            Ok(Err(error)) => Answer::unknown(Cause::Unreachable, &error.to_string()),
             Err(_) => {
                 let message = format!("no answer within {} s", TIMEOUT.as_secs());
                 Answer::unknown(Cause::Timeout, &message)

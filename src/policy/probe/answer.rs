@@ -72,8 +72,10 @@ pub enum Cause {
     NoAccount,
     /// The probe may not create pods there.
     Forbidden,
-    /// The API server is busy.
+    /// The API server is busy, or in trouble itself.
     Busy,
+    /// The API server cannot be reached.
+    Unreachable,
     /// No answer came in time.
     Timeout,
     /// The pod cannot be made from the configuration.
@@ -209,7 +211,7 @@ impl fmt::Display for Refuser {
 
 impl Cause {
     /// Every cause.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Quota,
         Self::LimitRange,
         Self::Grant,
@@ -220,6 +222,7 @@ impl Cause {
         Self::NoAccount,
         Self::Forbidden,
         Self::Busy,
+        Self::Unreachable,
         Self::Timeout,
         Self::Unmade,
         Self::Other,
@@ -238,6 +241,7 @@ impl Cause {
             Self::NoAccount => "no_account",
             Self::Forbidden => "forbidden",
             Self::Busy => "busy",
+            Self::Unreachable => "unreachable",
             Self::Timeout => "timeout",
             Self::Unmade => "unmade",
             Self::Other => "other",
@@ -247,7 +251,7 @@ impl Cause {
     /// Whether it is likely to be over in a minute.
     pub fn passes(self) -> bool {
         match self {
-            Self::NoAccount | Self::Busy | Self::Timeout | Self::WebhookFails => true,
+            Self::NoAccount | Self::Busy | Self::Unreachable | Self::Timeout | Self::WebhookFails => true,
             Self::Quota
             | Self::LimitRange
             | Self::Grant

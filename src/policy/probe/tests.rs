@@ -132,7 +132,9 @@ fn what_says_nothing_of_policies_is_told_apart() {
             "Timeout: request did not complete within the allotted timeout",
             Cause::Timeout,
         ),
-        (500, "", Cause::Other),
+        (500, "etcdserver: leader changed", Cause::Busy),
+        (503, "", Cause::Busy),
+        (400, "", Cause::Other),
     ] {
         assert_eq!(classify(code, message).cause(), Some(cause), "{message}");
     }
@@ -194,6 +196,53 @@ fn only_a_plain_pod_that_is_admitted_says_something_of_the_others() {
             assert_eq!(finding.of(shape), Found::Unknown(&finding.plain));
         }
         assert!(finding.doubt().unwrap().starts_with("a plain pod is "));
+    }
+}
+
+#[test]
+fn what_fails_for_a_while_leaves_what_is_known() {
+    let before = finding();
+    let (failed, no_dry_run) = (
+        Answer::unknown(Cause::Busy, "etcdserver: leader changed"),
+        Answer::unknown(Cause::NoDryRun, "audit.example.com"),
+    );
+    let now = Finding {
+        at: before.at + 600,
+        ..finding()
+    };
+    let plain_failed = Finding {
+        plain: failed.clone(),
+        init_container: no_dry_run.clone(),
+        cni: no_dry_run.clone(),
+        ..now.clone()
+    };
+    assert_eq!(plain_failed.clone().or_known(&before), before);
+    let cni_failed = Finding {
+        init_container: Answer::refused(Refuser::Webhook("w".to_owned()), "no"),
+        cni: failed,
+        ..now.clone()
+    };
+    let known = Finding {
+        at: before.at,
+        cni: Answer::Admitted,
+        ..cni_failed.clone()
+    };
+    assert_eq!(cni_failed.clone().or_known(&before), known);
+    // What does not pass is news, and so is what nothing better is known of.
+    let lasting = Finding { cni: no_dry_run, ..now };
+    assert_eq!(lasting.clone().or_known(&before), lasting);
+    for useless in [
+        Finding {
+            at: before.at - 3600,
+            ..finding()
+        },
+        Finding {
+            labels: digest(None),
+            ..finding()
+        },
+        plain_failed,
+    ] {
+        assert_eq!(cni_failed.clone().or_known(&useless), cni_failed);
     }
 }
 

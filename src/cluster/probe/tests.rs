@@ -1,0 +1,53 @@
+use super::*;
+use crate::policy::probe::{Answer, Refuser, digest};
+use serde_json::Map;
+
+const PERIOD: Duration = Duration::from_secs(600);
+
+/// A probe of a cluster that is not asked, to which the namespace `shop` has come.
+fn probe_of_shop() -> Probe {
+    let options = Options {
+        control_plane: "linkerd".to_owned(),
+        namespaces: BTreeSet::new(),
+        listed_only: false,
+        pause: Duration::ZERO,
+        period: PERIOD,
+    };
+    let client = Client::new(axum::Router::new(), "default");
+
+    let setup = Arc::new(Setup::read(&["{}"], None, "linkerd").unwrap());
+    let probe = Probe::new(client, options, watch::Sender::new(setup).subscribe());
+    probe.shared.state().schedule.put(shop(), Instant::now());
+    probe
+}
+
+fn shop() -> Namespace {
+    Namespace {
+        name: "shop".to_owned(),
+        labels: Map::new(),
+        annotations: Map::new(),
+    }
+}
+
+/// What was found out at second `at`: `linkerd-init` is refused.
+fn finding(at: u64) -> Finding {
+    Finding {
+        at,
+        labels: digest(Some(&Map::new())),
+        plain: Answer::Admitted,
+        init_container: Answer::refused(Refuser::Webhook("deny.example.com".to_owned()), "no"),
+        cni: Answer::Admitted,
+    }
+}
+
+#[tokio::test]
+async fn a_dry_run_that_fails_for_a_while_erases_nothing() {
+    let probe = probe_of_shop();
+    probe.shared.record("shop", finding(1));
+    let busy = Finding {
+        plain: Answer::unknown(Cause::Busy, "too many requests"),
+        ..finding(601)
+    };
+    probe.shared.record("shop", busy);
+    assert_eq!(probe.shared.state().findings["shop"], finding(1));
+}
