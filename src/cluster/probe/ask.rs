@@ -73,7 +73,7 @@ impl Asker<'_> {
                 return finding;
             }
         };
-        finding.plain = self.create(namespace, &rehearsal.plain).await;
+        finding.plain = self.create(namespace, &rehearsal.plain).await.but_for_quotas();
         if finding.plain != Answer::Admitted {
             return finding;
         }
@@ -84,6 +84,7 @@ impl Asker<'_> {
             {
                 answer = self.create_shape(namespace, &filled, shape).await;
             }
+            answer = answer.but_for_quotas();
             match shape {
                 Shape::InitContainer => finding.init_container = answer,
                 Shape::Cni => finding.cni = answer,
@@ -94,7 +95,7 @@ impl Asker<'_> {
             .iter()
             .any(|answer| matches!(answer, Answer::Refused(_)))
         {
-            finding.plain = self.create(namespace, &rehearsal.plain).await;
+            finding.plain = self.create(namespace, &rehearsal.plain).await.but_for_quotas();
         }
         finding
     }

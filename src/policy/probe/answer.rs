@@ -54,7 +54,7 @@ pub struct Doubt {
 /// What happened to a dry run that says nothing of policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Cause {
-    /// A `ResourceQuota` is used up, or demands figures: the webhook reads quotas itself.
+    /// A `ResourceQuota` is used up, or demands figures: the webhook reads quotas itself. See [`Answer::but_for_quotas`].
     Quota,
     /// A `LimitRange`: likewise.
     LimitRange,
@@ -115,6 +115,15 @@ impl Answer {
         match self {
             Self::Unknown(doubt) => Some(doubt.cause),
             Self::Admitted | Self::Refused(_) => None,
+        }
+    }
+
+    /// The same, a quota's refusal taken for an admission: quotas are asked after every policy, so all of those admit the pod.
+    #[must_use]
+    pub fn but_for_quotas(self) -> Self {
+        match self.cause() == Some(Cause::Quota) {
+            true => Self::Admitted,
+            false => self,
         }
     }
 

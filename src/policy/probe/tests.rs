@@ -149,6 +149,31 @@ fn what_says_nothing_of_policies_is_told_apart() {
     assert_eq!(classify(201, ""), Answer::Admitted);
 }
 
+#[test]
+fn a_quota_that_refuses_shows_that_all_others_admit() {
+    for words in [
+        "exceeded quota: small, requested: limits.cpu=1, used: limits.cpu=0, limited: limits.cpu=500m",
+        "failed quota: small: must specify requests.ephemeral-storage for: probe",
+        "status unknown for quota: small, resources: pods",
+    ] {
+        let answer = classify(403, &format!("pods \"p\" is forbidden: {words}"));
+        assert_eq!(answer.but_for_quotas(), Answer::Admitted, "{words}");
+    }
+    for (code, message) in [
+        (
+            403,
+            "admission webhook \"w\" denied the request: exceeded quota: of my patience",
+        ),
+        (
+            403,
+            "pods \"p\" is forbidden: maximum cpu usage per Container is 500m, but limit is 1",
+        ),
+    ] {
+        let answer = classify(code, message);
+        assert_eq!(answer.clone().but_for_quotas(), answer);
+    }
+}
+
 fn labels() -> Map<String, Value> {
     json!({"kubernetes.io/metadata.name": "shop", "team": "a"})
         .as_object()
