@@ -2,7 +2,7 @@
 
 use crate::cluster::watch::{LONGEST_PAUSE, QUIET};
 use futures::{Stream, StreamExt};
-use kube::runtime::watcher::{self, DefaultBackoff};
+use kube::runtime::watcher::{self, DefaultBackoff, Event};
 use tokio::time::{sleep, timeout};
 
 /// What came of a watch.
@@ -15,6 +15,14 @@ pub(super) enum Told<E> {
     Quiet,
     /// There is no more to come.
     End,
+}
+
+/// Whether `event` shows that the watch stands: a listing that has begun may fail yet.
+pub(super) fn shows_that_it_stands<K>(event: &Event<K>) -> bool {
+    match event {
+        Event::Init | Event::InitApply(_) => false,
+        Event::InitDone | Event::Apply(_) | Event::Delete(_) => true,
+    }
 }
 
 /// A watch with its own back-off.

@@ -1,5 +1,8 @@
 use super::*;
 use crate::policy::probe::{Answer, Refuser, digest};
+use futures::stream;
+use kube::api::{ObjectMeta, PartialObjectMetaExt};
+use kube::runtime::watcher::{self, Event};
 use serde_json::Map;
 
 const PERIOD: Duration = Duration::from_secs(600);
@@ -50,4 +53,33 @@ async fn a_dry_run_that_fails_for_a_while_erases_nothing() {
     };
     probe.shared.record("shop", busy);
     assert_eq!(probe.shared.state().findings["shop"], finding(1));
+}
+
+#[tokio::test]
+async fn whatever_happens_after_a_failure_shows_that_the_watch_stands() {
+    let probe = probe_of_shop();
+    let gone = ObjectMeta {
+        name: Some("gone".to_owned()),
+        ..ObjectMeta::default()
+    };
+    let told = [
+        Ok(Event::Init),
+        Ok(Event::InitDone),
+        Err(watcher::Error::NoResourceVersion),
+        Ok(Event::Delete(gone.into_response_partial())),
+    ];
+    namespaces::heed(&probe.shared, stream::iter(told)).await;
+    assert_eq!(probe.shared.state().watched, Ok(()));
+    for event in [Event::Apply, Event::Delete] {
+        let policy = ObjectMeta::default().into_response_partial();
+        let told = [
+            Ok(Event::Init),
+            Ok(Event::InitDone),
+            Err(watcher::Error::NoResourceVersion),
+            Ok(event(policy)),
+        ];
+        triggers::listen(&probe.shared, "policies", stream::iter(told), &mut None).await;
+        let metrics = probe.health().metrics().unwrap();
+        assert!(metrics.contains("watch_failing{resource=\"policies\"} 0"), "{metrics}");
+    }
 }
