@@ -189,7 +189,6 @@ impl Shared {
             .answers()
             .iter()
             .any(|answer| answer.cause().is_some_and(Cause::passes));
-        state.schedule.done(namespace, passes, now);
         if !state.schedule.has(namespace) {
             return;
         }
@@ -199,6 +198,11 @@ impl Shared {
             None => finding,
         };
         let is_news = !before.is_some_and(|before| before.says_the_same(&finding));
+        // Whoever starts anew may refuse for a moment. What fails has its own back-off.
+        if is_news && !passes {
+            state.schedule.confirm(namespace);
+        }
+        state.schedule.done(namespace, passes, now);
         if is_news {
             let [plain, init_container, cni] = finding.answers();
             info!(namespace, %plain, %init_container, %cni, "found out");
@@ -238,9 +242,10 @@ async fn find_out(shared: &Shared, setup: &watch::Receiver<Arc<Setup>>) {
             match due {
                 Some((release, Ok(namespace))) => {
                     let setup = Arc::clone(&setup.borrow());
+                    let known = shared.state().findings.get(&namespace.name).cloned();
                     let asker = &asker;
                     asked.push(Box::pin(async move {
-                        let finding = asker.find_out(&setup, &namespace, release).await;
+                        let finding = asker.find_out(&setup, &namespace, release, known.as_ref()).await;
                         (namespace, finding)
                     }));
                 }

@@ -166,6 +166,13 @@ impl Schedule {
         Ok(Arc::clone(&next.namespace))
     }
 
+    /// Has the namespace called `name`, which is being asked about, asked about once more soon after.
+    pub(super) fn confirm(&mut self, name: &str) {
+        if let Some(entry) = self.entries.get_mut(name) {
+            entry.confirm = true;
+        }
+    }
+
     /// Notes that the namespace called `name` was asked about; `passes` where that failed for a reason which passes.
     pub(super) fn done(&mut self, name: &str, passes: bool, now: Instant) {
         let Some(entry) = self.entries.get_mut(name) else {

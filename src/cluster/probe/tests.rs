@@ -83,3 +83,25 @@ async fn whatever_happens_after_a_failure_shows_that_the_watch_stands() {
         assert!(metrics.contains("watch_failing{resource=\"policies\"} 0"), "{metrics}");
     }
 }
+
+#[tokio::test]
+async fn news_is_confirmed_soon() {
+    let probe = probe_of_shop();
+    let settled = |finding| {
+        let now = Instant::now();
+        assert!(probe.shared.state().schedule.take(now + PERIOD).is_ok());
+        probe.shared.record("shop", finding);
+        let due = probe.shared.state().schedule.take(now).unwrap_err().unwrap();
+        due.duration_since(now) < PERIOD / 2
+    };
+    let admitted = Finding {
+        init_container: Answer::Admitted,
+        ..finding(1)
+    };
+    assert!(
+        settled(admitted.clone()) && !settled(admitted),
+        "it is new, and then known"
+    );
+    assert!(settled(finding(601)), "it is refused of late");
+    assert!(!settled(finding(1201)), "as before");
+}

@@ -272,6 +272,16 @@ fn what_fails_for_a_while_leaves_what_is_known() {
 }
 
 #[test]
+fn other_words_are_no_news() {
+    let of = |name: &str, words| Finding {
+        cni: Answer::refused(Refuser::Webhook(name.to_owned()), words),
+        ..finding()
+    };
+    assert!(of("w", "refused at 12:00").says_the_same(&of("w", "refused at 12:10")));
+    assert!(!of("w", "no").says_the_same(&of("v", "no")) && !of("w", "no").says_the_same(&finding()));
+}
+
+#[test]
 fn a_report_is_read_as_it_was_written() {
     let plain = Finding {
         plain: Answer::unknown(Cause::WebhookFails, "slow.example.com: context deadline exceeded"),
