@@ -45,9 +45,10 @@ const RELEASE_AGAIN: Duration = Duration::from_secs(10);
 /// How long it may take to tell.
 const TELL: Duration = Duration::from_secs(5);
 
-/// How soon what was found out is written where it is new, and where it is only confirmed.
+/// How soon what was found out is written where it is new, and where it is only confirmed: all of it is written each time, up
+/// to 900 KiB, and a finding counts for an hour.
 const SOON: Duration = Duration::from_secs(1);
-const LATER: Duration = Duration::from_secs(30);
+const LATER: Duration = Duration::from_secs(5 * 60);
 
 /// What a probe is started with.
 #[derive(Clone, Debug)]

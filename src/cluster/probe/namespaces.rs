@@ -1,7 +1,7 @@
 //! The namespaces, as they come, change and go.
 
 use super::events::{Events, Told, shows_that_it_stands};
-use super::{LATER, SOON, Shared, is_wanted};
+use super::{SOON, Shared, is_wanted};
 use crate::cluster::facts::Namespace;
 use crate::cluster::index;
 use crate::cluster::watch::describe;
@@ -88,7 +88,7 @@ impl Shared {
     fn forget(&self, name: &str) {
         let mut state = self.state();
         if state.schedule.remove(name) | state.findings.remove(name).is_some() {
-            state.write_within(LATER, Instant::now());
+            state.write_within(SOON, Instant::now());
             drop(state);
             self.write.notify_one();
         }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::policy::probe::{Answer, Refuser, digest};
+use crate::policy::probe::{Answer, MAX_AGE, Refuser, digest};
 use futures::stream;
 use kube::api::{ObjectMeta, PartialObjectMetaExt};
 use kube::runtime::watcher::{self, Event};
@@ -104,4 +104,18 @@ async fn news_is_confirmed_soon() {
     );
     assert!(settled(finding(601)), "it is refused of late");
     assert!(!settled(finding(1201)), "as before");
+}
+
+#[tokio::test]
+async fn what_is_only_confirmed_is_not_written_all_the_time() {
+    let probe = probe_of_shop();
+    let written_within = |finding| {
+        let now = Instant::now();
+        probe.shared.state().write_by = None;
+        probe.shared.record("shop", finding);
+        probe.shared.state().write_by.unwrap().duration_since(now)
+    };
+    assert!(written_within(finding(1)) < Duration::from_secs(60));
+    let often = MAX_AGE.as_secs() / written_within(finding(601)).as_secs();
+    assert!((4..=20).contains(&often), "{often} times before it is too old");
 }
