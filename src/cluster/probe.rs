@@ -14,6 +14,9 @@ mod publish;
 mod schedule;
 mod triggers;
 
+#[cfg(test)]
+mod tests;
+
 use super::facts::Namespace;
 use crate::decide::Setup;
 use crate::policy::Release;
@@ -42,9 +45,10 @@ const RELEASE_AGAIN: Duration = Duration::from_secs(10);
 /// How long it may take to tell.
 const TELL: Duration = Duration::from_secs(5);
 
-/// How soon what was found out is written where it is new, and where it is only confirmed.
+/// How soon what was found out is written where it is new, and where it is only confirmed: all of it is written each time, up
+/// to 900 KiB, and a finding counts for an hour.
 const SOON: Duration = Duration::from_secs(1);
-const LATER: Duration = Duration::from_secs(30);
+const LATER: Duration = Duration::from_secs(5 * 60);
 
 /// What a probe is started with.
 #[derive(Clone, Debug)]
@@ -186,14 +190,20 @@ impl Shared {
             .answers()
             .iter()
             .any(|answer| answer.cause().is_some_and(Cause::passes));
-        state.schedule.done(namespace, passes, now);
         if !state.schedule.has(namespace) {
             return;
         }
-        let is_news = !state
-            .findings
-            .get(namespace)
-            .is_some_and(|before| before.says_the_same(&finding));
+        let before = state.findings.get(namespace);
+        let finding = match before {
+            Some(before) => finding.or_known(before),
+            None => finding,
+        };
+        let is_news = !before.is_some_and(|before| before.says_the_same(&finding));
+        // Whoever starts anew may refuse for a moment. What fails has its own back-off.
+        if is_news && !passes {
+            state.schedule.confirm(namespace);
+        }
+        state.schedule.done(namespace, passes, now);
         if is_news {
             let [plain, init_container, cni] = finding.answers();
             info!(namespace, %plain, %init_container, %cni, "found out");
@@ -233,9 +243,10 @@ async fn find_out(shared: &Shared, setup: &watch::Receiver<Arc<Setup>>) {
             match due {
                 Some((release, Ok(namespace))) => {
                     let setup = Arc::clone(&setup.borrow());
+                    let known = shared.state().findings.get(&namespace.name).cloned();
                     let asker = &asker;
                     asked.push(Box::pin(async move {
-                        let finding = asker.find_out(&setup, &namespace, release).await;
+                        let finding = asker.find_out(&setup, &namespace, release, known.as_ref()).await;
                         (namespace, finding)
                     }));
                 }

@@ -1,7 +1,7 @@
 //! Policies that only the API server or others can judge.
 
 use kube::Client;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::cluster::{Cluster, Namespace, Options, Verb, call};
 use crate::installed::client_of;
@@ -44,12 +44,21 @@ async fn policies_of_others_are_found_out_and_heeded() {
     let of = async |policy| scene.namespace(policy, &[("test/policy", policy)], &[INJECT]).await;
     let (by_policy, by_webhook) = (of("no-net-admin").await, of("webhook").await);
     let (unrelated, free) = (of("team").await, of("free").await);
-    let demanding = of("quota").await;
-    demand_figures(&client, &demanding).await;
+    let (demanding, full) = (of("quota").await, of("no-net-admin").await);
+    create_quota(
+        &client,
+        &demanding,
+        &json!({"limits.cpu": "10", "limits.memory": "10Gi"}),
+    )
+    .await;
+    // Less than the plain pod asks for, and what no pod of the probe says.
+    create_quota(&client, &full, &json!({"limits.cpu": "500m"})).await;
+    let mute = of("quota").await;
+    create_quota(&client, &mute, &json!({"requests.ephemeral-storage": "1Gi"})).await;
     install(&cluster);
     let prober = Prober::start(&cluster, PLAIN).await;
     // Nothing is refused yet, and that is found out first: what comes next must be noticed.
-    for namespace in [&by_policy, &by_webhook, &unrelated, &free, &demanding] {
+    for namespace in [&by_policy, &by_webhook, &unrelated, &free, &demanding, &full, &mute] {
         let admitted = |finding: &Value| finding["init-container"]["verdict"] == "admitted";
         until_found(&client, &prober, &namespace.name, admitted).await;
     }
@@ -92,6 +101,11 @@ async fn policies_of_others_are_found_out_and_heeded() {
         expected("validating-admission-policy", "no-net-admin")
     );
     assert_eq!(refuser(&by_webhook).await, expected("webhook", "deny.example.com"));
+    // A quota refuses the others in that namespace, and is asked after the policy.
+    let refused = |finding: &Value| {
+        finding["init-container"]["policy"] == "no-net-admin" && finding["cni"]["verdict"] == "admitted"
+    };
+    until_found(&client, &prober, &full.name, refused).await;
 
     // A policy that refuses the plain pod too says nothing of the others: a pod that heeds it is meshed as ever.
     until_found(&client, &prober, &unrelated.name, |finding| {
@@ -103,13 +117,18 @@ async fn policies_of_others_are_found_out_and_heeded() {
     no_real_pod(&cluster, &free).await;
 }
 
-/// A quota that demands figures of every container, as the controller-manager would have noted it.
-async fn demand_figures(client: &Client, namespace: &Namespace) {
-    let hard = json!({"limits.cpu": "10", "limits.memory": "10Gi"});
+/// A quota of which nothing is used, as the controller-manager would have noted it: it demands these figures of every
+/// container.
+async fn create_quota(client: &Client, namespace: &Namespace, hard: &Value) {
     let quota = json!({"metadata": {"name": "demanding"}, "spec": {"hard": hard}});
     let path = format!("/api/v1/namespaces/{}/resourcequotas", namespace.name);
     create(client, &path, &quota).await;
-    let used = json!({"limits.cpu": "0", "limits.memory": "0"});
+    let used: Map<_, _> = hard
+        .as_object()
+        .unwrap()
+        .keys()
+        .map(|key| (key.clone(), "0".into()))
+        .collect();
     let status = json!({"status": {"hard": hard, "used": used}});
     let reply = call(client, Verb::Patch, &format!("{path}/demanding/status"), Some(&status)).await;
     assert!(reply.unwrap().accepted());

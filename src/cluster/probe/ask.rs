@@ -6,7 +6,7 @@ use crate::decide::rehearsal::{NAME, Rehearsal, rehearse};
 use crate::decide::{self, Setup};
 use crate::inject::patch::Patch;
 use crate::policy::Release;
-use crate::policy::probe::{Answer, Cause, Finding, Shape, classify, digest};
+use crate::policy::probe::{Answer, Cause, Finding, Found, Shape, classify, digest};
 use kube::Client;
 use kube::api::PostParams;
 use kube::core::Request;
@@ -55,8 +55,15 @@ pub(super) struct Asker<'a> {
 impl Asker<'_> {
     /// What is found out in `namespace`, for pods as `setup` makes them on a server of `release`.
     ///
-    /// The plain pod is asked for first, and again after a refusal: a policy may have come in between.
-    pub(super) async fn find_out(&self, setup: &Setup, namespace: &Namespace, release: Release) -> Finding {
+    /// The plain pod is asked for first, and again after a refusal: a policy may have come in between. A shape that is refused
+    /// and was not when `known` was found out is asked for again: whoever starts anew may refuse for a moment.
+    pub(super) async fn find_out(
+        &self,
+        setup: &Setup,
+        namespace: &Namespace,
+        release: Release,
+        known: Option<&Finding>,
+    ) -> Finding {
         let at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let not_asked = Answer::unknown(Cause::Other, NOT_ASKED);
         let mut finding = Finding {
@@ -73,16 +80,15 @@ impl Asker<'_> {
                 return finding;
             }
         };
-        finding.plain = self.create(namespace, &rehearsal.plain).await;
+        finding.plain = self.create(namespace, &rehearsal.plain).await.but_for_quotas();
         if finding.plain != Answer::Admitted {
             return finding;
         }
         for shape in Shape::ALL {
-            let mut answer = self.create_shape(namespace, &rehearsal, shape).await;
-            if answer.demands_figures()
-                && let Ok(filled) = prepared(setup, namespace, release, true)
-            {
-                answer = self.create_shape(namespace, &filled, shape).await;
+            let mut answer = self.judge(setup, namespace, release, &rehearsal, shape).await;
+            let is_known = known.is_some_and(|known| matches!(known.of(shape), Found::Refused(_)));
+            if matches!(answer, Answer::Refused(_)) && !is_known {
+                answer = self.judge(setup, namespace, release, &rehearsal, shape).await;
             }
             match shape {
                 Shape::InitContainer => finding.init_container = answer,
@@ -94,9 +100,27 @@ impl Asker<'_> {
             .iter()
             .any(|answer| matches!(answer, Answer::Refused(_)))
         {
-            finding.plain = self.create(namespace, &rehearsal.plain).await;
+            finding.plain = self.create(namespace, &rehearsal.plain).await.but_for_quotas();
         }
         finding
+    }
+
+    /// What policies say of a shape. Where a quota demands figures, it gets them.
+    async fn judge(
+        &self,
+        setup: &Setup,
+        namespace: &Namespace,
+        release: Release,
+        rehearsal: &Rehearsal,
+        shape: Shape,
+    ) -> Answer {
+        let mut answer = self.create_shape(namespace, rehearsal, shape).await;
+        if answer.demands_figures()
+            && let Ok(filled) = prepared(setup, namespace, release, true)
+        {
+            answer = self.create_shape(namespace, &filled, shape).await;
+        }
+        answer.but_for_quotas()
     }
 
     async fn create_shape(&self, namespace: &Namespace, rehearsal: &Rehearsal, shape: Shape) -> Answer {
@@ -132,7 +156,7 @@ impl Asker<'_> {
         match timeout(TIMEOUT, self.client.request_text(request)).await {
             Ok(Ok(_)) => Answer::Admitted,
             Ok(Err(kube::Error::Api(status))) => classify(status.code, &nameless(&status.message)),
-            Ok(Err(error)) => Answer::unknown(Cause::Other, &error.to_string()),
+            Ok(Err(error)) => Answer::unknown(Cause::Unreachable, &error.to_string()),
             Err(_) => {
                 let message = format!("no answer within {} s", TIMEOUT.as_secs());
                 Answer::unknown(Cause::Timeout, &message)
@@ -172,7 +196,53 @@ fn injected_with(plain: &Value, patch: &Patch) -> Result<Value, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::nameless;
+    use super::*;
+    use serde_json::{Map, json};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// What is found out where the API server refuses the dry runs of the numbers in `refused`, counted from 0; and how
+    /// many there are.
+    async fn found_out(refused: &'static [usize], known: Option<&Finding>) -> (Finding, usize) {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&asked);
+        let reply = move || {
+            let number = counter.fetch_add(1, Ordering::Relaxed);
+            let message = "admission webhook \"deny.example.com\" denied the request: no";
+            let status = json!({"kind": "Status", "status": "Failure", "message": message, "code": 403});
+            let code = if refused.contains(&number) { 403 } else { 201 };
+            async move { (http::StatusCode::from_u16(code).unwrap(), status.to_string()) }
+        };
+        let asker = Asker {
+            client: &Client::new(axum::Router::new().fallback(reply), "default"),
+            pace: &Pace::new(Duration::ZERO),
+            metrics: &Metrics::new(),
+        };
+        let setup = Setup::read(&["linkerdVersion: v1"], Some("anchors"), "linkerd").unwrap();
+        let namespace = Namespace {
+            name: "shop".to_owned(),
+            labels: Map::new(),
+            annotations: Map::new(),
+        };
+        let finding = asker.find_out(&setup, &namespace, Release::NEWEST, known).await;
+        (finding, asked.load(Ordering::Relaxed))
+    }
+
+    #[tokio::test]
+    async fn a_shape_is_refused_when_it_is_refused_twice() {
+        let (admitted, asked) = found_out(&[], None).await;
+        assert_eq!((admitted.of(Shape::InitContainer), asked), (Found::Admitted, 3));
+        let (once, asked) = found_out(&[1], Some(&admitted)).await;
+        assert!(once.says_the_same(&admitted), "{once:?}");
+        assert_eq!(asked, 4);
+        let (twice, asked) = found_out(&[1, 2], Some(&admitted)).await;
+        assert!(matches!(twice.of(Shape::InitContainer), Found::Refused(_)));
+        assert_eq!((twice.of(Shape::Cni), asked), (Found::Admitted, 5));
+        // What is known to be refused is no news.
+        let (again, asked) = found_out(&[1], Some(&twice)).await;
+        assert!(again.says_the_same(&twice), "{again:?}");
+        assert_eq!(asked, 4);
+    }
 
     #[test]
     fn names_of_pods_that_never_were_are_not_told() {

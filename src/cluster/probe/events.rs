@@ -2,7 +2,8 @@
 
 use crate::cluster::watch::{LONGEST_PAUSE, QUIET};
 use futures::{Stream, StreamExt};
-use kube::runtime::watcher::{self, DefaultBackoff};
+use kube::runtime::watcher::{self, DefaultBackoff, Event};
+use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
 /// What came of a watch.
@@ -17,14 +18,22 @@ pub(super) enum Told<E> {
     End,
 }
 
+/// Whether `event` shows that the watch stands: a listing that has begun may fail yet.
+pub(super) fn shows_that_it_stands<K>(event: &Event<K>) -> bool {
+    match event {
+        Event::Init | Event::InitApply(_) => false,
+        Event::InitDone | Event::Apply(_) | Event::Delete(_) => true,
+    }
+}
+
 /// A watch with its own back-off.
-pub(super) struct Events<S> {
+pub(super) struct Events<S, P = DefaultBackoff> {
     watch: S,
-    pauses: DefaultBackoff,
+    pauses: P,
     failing: bool,
 }
 
-impl<E, S: Stream<Item = watcher::Result<E>> + Unpin> Events<S> {
+impl<S> Events<S> {
     pub(super) fn new(watch: S) -> Self {
         Self {
             watch,
@@ -32,8 +41,11 @@ impl<E, S: Stream<Item = watcher::Result<E>> + Unpin> Events<S> {
             failing: false,
         }
     }
+}
 
-    /// What comes next. After a failure it pauses first.
+impl<E, S: Stream<Item = watcher::Result<E>> + Unpin, P: Iterator<Item = Duration>> Events<S, P> {
+    /// What comes next. After a failure it pauses first. Each attempt begins with a sign of life, so that an event is no reason
+    /// to pause less: the back-off itself starts anew when nothing has failed for a while.
     pub(super) async fn next(&mut self) -> Told<E> {
         let next = match self.failing {
             true => {
@@ -44,13 +56,29 @@ impl<E, S: Stream<Item = watcher::Result<E>> + Unpin> Events<S> {
         };
         self.failing = matches!(next, Ok(Some(Err(_))));
         match next {
-            Ok(Some(Ok(event))) => {
-                self.pauses = DefaultBackoff::default();
-                Told::Event(event)
-            }
+            Ok(Some(Ok(event))) => Told::Event(event),
             Ok(Some(Err(error))) => Told::Failed(error),
             Ok(None) => Told::End,
             Err(_) => Told::Quiet,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::stream;
+
+    #[tokio::test]
+    async fn a_sign_of_life_does_not_make_the_next_pause_short() {
+        let attempt = || [Ok(()), Err(watcher::Error::NoResourceVersion)];
+        let mut pauses = vec![Duration::ZERO; 5].into_iter();
+        let mut events = Events {
+            watch: stream::iter(std::iter::repeat_with(attempt).take(5).flatten()),
+            pauses: pauses.by_ref(),
+            failing: false,
+        };
+        while !matches!(events.next().await, Told::End) {}
+        assert_eq!(pauses.len(), 0, "one longer than the other");
     }
 }

@@ -1,14 +1,15 @@
 //! The namespaces, as they come, change and go.
 
-use super::events::{Events, Told};
-use super::{LATER, SOON, Shared, is_wanted};
+use super::events::{Events, Told, shows_that_it_stands};
+use super::{SOON, Shared, is_wanted};
 use crate::cluster::facts::Namespace;
 use crate::cluster::index;
 use crate::cluster::watch::describe;
+use futures::Stream;
 use k8s_openapi::api::core::v1;
 use kube::Api;
 use kube::api::PartialObjectMeta;
-use kube::runtime::watcher::{Config, Event, watcher};
+use kube::runtime::watcher::{self, Config, Event, watcher};
 use std::collections::BTreeSet;
 use std::pin::pin;
 use tokio::time::Instant;
@@ -17,12 +18,26 @@ use tracing::{info, warn};
 /// Follows them for as long as it is polled.
 pub(super) async fn follow(shared: &Shared) {
     let api = Api::<PartialObjectMeta<v1::Namespace>>::all(shared.client.clone());
-    let watch = pin!(watcher(api, Config::default()));
+    heed(shared, watcher(api, Config::default())).await;
+}
+
+/// Heeds what a watch tells.
+pub(super) async fn heed(
+    shared: &Shared,
+    watch: impl Stream<Item = watcher::Result<Event<PartialObjectMeta<v1::Namespace>>>>,
+) {
+    let watch = pin!(watch);
     let mut events = Events::new(watch);
     let mut listed = BTreeSet::new();
     loop {
         match events.next().await {
-            Told::Event(event) => shared.take(event, &mut listed),
+            Told::Event(event) => {
+                let stands = shows_that_it_stands(&event);
+                shared.take(event, &mut listed);
+                if stands {
+                    shared.stands();
+                }
+            }
             Told::Failed(error) => {
                 let why = format!("namespaces: {}", describe(&error));
                 let mut state = shared.state();
@@ -57,7 +72,6 @@ impl Shared {
                 if let (_, Some(namespace)) = index::namespace(object) {
                     self.put(namespace, is_going);
                 }
-                self.stands();
             }
             Event::Delete(object) => self.forget(&index::namespace(object).0),
         }
@@ -74,7 +88,7 @@ impl Shared {
     fn forget(&self, name: &str) {
         let mut state = self.state();
         if state.schedule.remove(name) | state.findings.remove(name).is_some() {
-            state.write_within(LATER, Instant::now());
+            state.write_within(SOON, Instant::now());
             drop(state);
             self.write.notify_one();
         }
@@ -91,7 +105,6 @@ impl Shared {
         state.listed = true;
         info!(namespaces = state.schedule.len(), "watching namespaces");
         drop(state);
-        self.stands();
         self.write.notify_one();
     }
 

@@ -21,6 +21,9 @@ pub(super) struct Timing {
     pub(super) rest: Duration,
 }
 
+/// The domain of Linkerd's keys; ours are below it.
+const LINKERD: &str = "linkerd.io";
+
 /// More would be longer than any period.
 const MOST_DOUBLINGS: u32 = 10;
 
@@ -86,8 +89,10 @@ impl Schedule {
         self.entries.contains_key(name)
     }
 
-    /// Adds a namespace, or notes that it has changed; whether it has.
-    pub(super) fn put(&mut self, namespace: Namespace, now: Instant) -> bool {
+    /// Adds a namespace, or notes that it has changed; whether it has. Of its annotations Linkerd's count: some tools write
+    /// theirs all the time.
+    pub(super) fn put(&mut self, mut namespace: Namespace, now: Instant) -> bool {
+        namespace.annotations.retain(|key, _| is_linkerds(key));
         let known = self.entries.get_mut(&namespace.name);
         if known.as_ref().is_some_and(|entry| *entry.namespace == namespace) {
             return false;
@@ -95,7 +100,12 @@ impl Schedule {
         let due = now + self.timing.settle;
         if let Some(entry) = known {
             entry.namespace = Arc::new(namespace);
-            (entry.due, entry.why, entry.confirm) = (due, Why::Changed, true);
+            // However often it changes, it is asked about.
+            entry.due = match entry.why {
+                Why::Changed => entry.due.min(due),
+                Why::Doubted | Why::Old => due,
+            };
+            (entry.why, entry.confirm) = (Why::Changed, true);
             return true;
         }
         let entry = Entry {
@@ -133,8 +143,8 @@ impl Schedule {
         for entry in self.entries.values_mut() {
             // What is due before that is asked about once more.
             entry.confirm = true;
-            entry.due = if entry.busy { due } else { entry.due.min(due) };
-            if entry.busy || entry.why != Why::Changed {
+            entry.due = entry.due.min(due);
+            if entry.why != Why::Changed {
                 entry.why = Why::Doubted;
             }
         }
@@ -156,6 +166,13 @@ impl Schedule {
         Ok(Arc::clone(&next.namespace))
     }
 
+    /// Has the namespace called `name`, which is being asked about, asked about once more soon after.
+    pub(super) fn confirm(&mut self, name: &str) {
+        if let Some(entry) = self.entries.get_mut(name) {
+            entry.confirm = true;
+        }
+    }
+
     /// Notes that the namespace called `name` was asked about; `passes` where that failed for a reason which passes.
     pub(super) fn done(&mut self, name: &str, passes: bool, now: Instant) {
         let Some(entry) = self.entries.get_mut(name) else {
@@ -174,6 +191,12 @@ impl Schedule {
         entry.confirm = false;
         entry.due = entry.due.min(now + soon.min(self.timing.period));
     }
+}
+
+/// Whether an annotation is Linkerd's or ours.
+fn is_linkerds(key: &str) -> bool {
+    let domain = key.split_once('/').map_or("", |(domain, _)| domain);
+    domain == LINKERD || domain.strip_suffix(LINKERD).is_some_and(|rest| rest.ends_with('.'))
 }
 
 impl Entry {
@@ -230,6 +253,35 @@ mod tests {
         schedule.put(namespace("shop", "b"), start);
         schedule.done("shop", false, start);
         assert_eq!(schedule.take(start), Err(Some(start + Timing::DEFAULT.settle)));
+    }
+
+    #[test]
+    fn a_namespace_that_changes_all_the_time_is_asked_about_all_the_same() {
+        let (start, timing) = (Instant::now(), Timing::DEFAULT);
+        let mut schedule = Schedule::new(timing);
+        schedule.put(namespace("shop", "a"), start);
+        assert!(taken(&mut schedule, start).is_some());
+        schedule.done("shop", false, start);
+        schedule.doubt_all(start);
+        let annotated = |key: &str, value: &str| {
+            let mut namespace = namespace("shop", "a");
+            namespace.annotations.insert(key.to_owned(), value.into());
+            namespace
+        };
+        assert!(!schedule.put(annotated("backup.example.com/last", "12:00"), start));
+        assert!(!schedule.put(annotated("notlinkerd.io/inject", "enabled"), start));
+        let mut now = start;
+        for uid in ["1", "2", "3"] {
+            assert!(schedule.put(annotated("config.linkerd.io/proxy-uid", uid), now));
+            now += timing.settle / 2;
+        }
+        assert!(taken(&mut schedule, start + timing.settle).is_some());
+        // A policy's change that is due later does not put it off either.
+        schedule.put(namespace("shop", "b"), start + timing.settle);
+        schedule.doubt_all(start + timing.settle);
+        schedule.done("shop", false, start + timing.settle);
+        let due = start + timing.settle * 2;
+        assert_eq!(schedule.take(start + timing.settle), Err(Some(due)));
     }
 
     #[test]

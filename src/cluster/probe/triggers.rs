@@ -3,10 +3,11 @@
 //! What cannot be watched, such as the policies behind a webhook, is found out every so often.
 
 use super::Shared;
-use super::events::{Events, Told};
+use super::events::{Events, Told, shows_that_it_stands};
 use crate::cluster::resource_of;
 use crate::cluster::watch::describe;
 use crate::policy::installed::Source;
+use futures::Stream;
 use futures::future::join_all;
 use kube::Api;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ObjectMeta, PartialObjectMeta};
@@ -32,7 +33,7 @@ const KINDS: [(&str, &str); 4] = [
 ];
 
 /// Each object's state, by name: its generation grows with what it says, and not with what others write about it.
-type Seen = BTreeMap<String, String>;
+pub(super) type Seen = BTreeMap<String, String>;
 
 /// Follows them for as long as it is polled.
 pub(super) async fn follow(shared: &Shared) {
@@ -48,44 +49,55 @@ pub(super) async fn follow(shared: &Shared) {
 /// Follows one resource, for as long as the server has it.
 async fn heed(shared: &Shared, name: &'static str, resource: &ApiResource) {
     let mut seen = None;
-    let mut failing = false;
     loop {
         let api = Api::<PartialObjectMeta<DynamicObject>>::all_with(shared.client.clone(), resource);
         let watch = pin!(watcher(api, Config::default()));
-        let mut events = Events::new(watch);
-        let mut listed = Seen::new();
-        loop {
-            match events.next().await {
-                Told::Event(event) => {
-                    if let Event::InitDone = event {
-                        failing = false;
-                        shared.metrics.watch(name, true);
-                    }
-                    if take(event, &mut listed, &mut seen) {
-                        shared.doubt_everything(name);
-                    }
-                }
-                Told::Quiet => {
-                    failing = false;
-                    shared.metrics.watch(name, true);
-                }
-                Told::Failed(error) if is_absent(&error) => break,
-                Told::Failed(error) => {
-                    if !failing {
-                        warn!(resource = name, error = describe(&error), "watch failed, trying again");
-                    }
-                    failing = true;
-                    shared.metrics.watch(name, false);
-                }
-                Told::End => return,
-            }
-        }
+        listen(shared, name, watch, &mut seen).await;
         if seen.take().is_some_and(|seen: Seen| !seen.is_empty()) {
             info!(resource = name, "the API server has it no more");
             shared.doubt_everything(name);
         }
         seen = Some(Seen::new());
         sleep(ABSENT).await;
+    }
+}
+
+/// Listens to one watch until the server has no such resource.
+pub(super) async fn listen(
+    shared: &Shared,
+    name: &'static str,
+    watch: impl Stream<Item = watcher::Result<Event<PartialObjectMeta<DynamicObject>>>> + Unpin,
+    seen: &mut Option<Seen>,
+) {
+    let mut events = Events::new(watch);
+    let mut listed = Seen::new();
+    let mut failing = false;
+    loop {
+        let stands = match events.next().await {
+            Told::Event(event) => {
+                let stands = shows_that_it_stands(&event);
+                if take(event, &mut listed, seen) {
+                    shared.doubt_everything(name);
+                }
+                stands
+            }
+            // One that never listed anything does not stand.
+            Told::Quiet => seen.is_some(),
+            Told::Failed(error) if is_absent(&error) => return,
+            Told::Failed(error) => {
+                if !failing {
+                    warn!(resource = name, error = describe(&error), "watch failed, trying again");
+                }
+                failing = true;
+                shared.metrics.watch(name, false);
+                false
+            }
+            Told::End => return,
+        };
+        if stands {
+            failing = false;
+            shared.metrics.watch(name, true);
+        }
     }
 }
 

@@ -54,7 +54,7 @@ pub struct Doubt {
 /// What happened to a dry run that says nothing of policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Cause {
-    /// A `ResourceQuota` is used up, or demands figures: the webhook reads quotas itself.
+    /// A `ResourceQuota` is used up, or demands figures: the webhook reads quotas itself. See [`Answer::but_for_quotas`].
     Quota,
     /// A `LimitRange`: likewise.
     LimitRange,
@@ -72,8 +72,10 @@ pub enum Cause {
     NoAccount,
     /// The probe may not create pods there.
     Forbidden,
-    /// The API server is busy.
+    /// The API server is busy, or in trouble itself.
     Busy,
+    /// The API server cannot be reached.
+    Unreachable,
     /// No answer came in time.
     Timeout,
     /// The pod cannot be made from the configuration.
@@ -113,6 +115,15 @@ impl Answer {
         match self {
             Self::Unknown(doubt) => Some(doubt.cause),
             Self::Admitted | Self::Refused(_) => None,
+        }
+    }
+
+    /// The same, a quota's refusal taken for an admission: quotas are asked after every policy, so all of those admit the pod.
+    #[must_use]
+    pub fn but_for_quotas(self) -> Self {
+        match self.cause() == Some(Cause::Quota) {
+            true => Self::Admitted,
+            false => self,
         }
     }
 
@@ -209,7 +220,7 @@ impl fmt::Display for Refuser {
 
 impl Cause {
     /// Every cause.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Quota,
         Self::LimitRange,
         Self::Grant,
@@ -220,6 +231,7 @@ impl Cause {
         Self::NoAccount,
         Self::Forbidden,
         Self::Busy,
+        Self::Unreachable,
         Self::Timeout,
         Self::Unmade,
         Self::Other,
@@ -238,6 +250,7 @@ impl Cause {
             Self::NoAccount => "no_account",
             Self::Forbidden => "forbidden",
             Self::Busy => "busy",
+            Self::Unreachable => "unreachable",
             Self::Timeout => "timeout",
             Self::Unmade => "unmade",
             Self::Other => "other",
@@ -247,7 +260,7 @@ impl Cause {
     /// Whether it is likely to be over in a minute.
     pub fn passes(self) -> bool {
         match self {
-            Self::NoAccount | Self::Busy | Self::Timeout | Self::WebhookFails => true,
+            Self::NoAccount | Self::Busy | Self::Unreachable | Self::Timeout | Self::WebhookFails => true,
             Self::Quota
             | Self::LimitRange
             | Self::Grant

@@ -1,7 +1,8 @@
 //! What the dry runs in one namespace amount to.
 
-use super::answer::{Answer, Refusal};
+use super::answer::{Answer, Cause, Refusal};
 use super::reading;
+use super::report::MAX_AGE;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
@@ -83,16 +84,31 @@ impl Finding {
             .then(|| self.init_container.to_string())
     }
 
-    /// Whether the same was found out, whenever it was.
+    /// The same, where a dry run has failed for a reason which passes with what `before` tells instead, as long as that
+    /// counts: it is then as old as that.
+    #[must_use]
+    pub fn or_known(self, before: &Self) -> Self {
+        let counts = before.labels == self.labels && self.at.saturating_sub(before.at) <= MAX_AGE.as_secs();
+        let failed = |answer: &Answer| answer.cause().is_some_and(Cause::passes);
+        if !counts || before.plain != Answer::Admitted || !self.answers().into_iter().any(failed) {
+            return self;
+        }
+        if failed(&self.plain) {
+            return before.clone();
+        }
+        let known = |now: Answer, then: &Answer| if failed(&now) { then.clone() } else { now };
+        Self {
+            at: before.at,
+            init_container: known(self.init_container, &before.init_container),
+            cni: known(self.cni, &before.cni),
+            ..self
+        }
+    }
+
+    /// Whether the same was found out, whenever and in whatever words: some policies tell the time, or count.
     pub fn says_the_same(&self, other: &Self) -> bool {
-        let Self {
-            at: _,
-            labels,
-            plain,
-            init_container,
-            cni,
-        } = self;
-        (labels, plain, init_container, cni) == (&other.labels, &other.plain, &other.init_container, &other.cni)
+        let answers = |finding: &Self| finding.answers().map(Answer::wordless);
+        self.labels == other.labels && answers(self) == answers(other)
     }
 
     /// Every answer, the plain pod's first.

@@ -11,8 +11,8 @@ const FORBIDDEN: u16 = 403;
 const NOT_FOUND: u16 = 404;
 const UNPROCESSABLE: u16 = 422;
 const TOO_MANY: u16 = 429;
-const UNAVAILABLE: u16 = 503;
 const GATEWAY_TIMEOUT: u16 = 504;
+const SERVER_ERRORS: std::ops::Range<u16> = 500..600;
 
 /// What the reply with status `code` and the words `message` says of the pod that was to be created.
 ///
@@ -38,8 +38,8 @@ pub fn classify(code: u16, message: &str) -> Answer {
         UNPROCESSABLE => Answer::refused(Refuser::Validation, detail),
         UNAUTHORIZED => Answer::unknown(Cause::Forbidden, detail),
         NOT_FOUND => Answer::unknown(Cause::NoNamespace, detail),
-        TOO_MANY | UNAVAILABLE => Answer::unknown(Cause::Busy, detail),
         GATEWAY_TIMEOUT => Answer::unknown(Cause::Timeout, detail),
+        _ if code == TOO_MANY || SERVER_ERRORS.contains(&code) => Answer::unknown(Cause::Busy, detail),
         _ => Answer::unknown(Cause::Other, detail),
     }
 }

@@ -132,7 +132,9 @@ fn what_says_nothing_of_policies_is_told_apart() {
             "Timeout: request did not complete within the allotted timeout",
             Cause::Timeout,
         ),
-        (500, "", Cause::Other),
+        (500, "etcdserver: leader changed", Cause::Busy),
+        (503, "", Cause::Busy),
+        (400, "", Cause::Other),
     ] {
         assert_eq!(classify(code, message).cause(), Some(cause), "{message}");
     }
@@ -145,6 +147,31 @@ fn what_says_nothing_of_policies_is_told_apart() {
     );
     assert!(!classify(403, "pods \"p\" is forbidden: exceeded quota: small").demands_figures());
     assert_eq!(classify(201, ""), Answer::Admitted);
+}
+
+#[test]
+fn a_quota_that_refuses_shows_that_all_others_admit() {
+    for words in [
+        "exceeded quota: small, requested: limits.cpu=1, used: limits.cpu=0, limited: limits.cpu=500m",
+        "failed quota: small: must specify requests.ephemeral-storage for: probe",
+        "status unknown for quota: small, resources: pods",
+    ] {
+        let answer = classify(403, &format!("pods \"p\" is forbidden: {words}"));
+        assert_eq!(answer.but_for_quotas(), Answer::Admitted, "{words}");
+    }
+    for (code, message) in [
+        (
+            403,
+            "admission webhook \"w\" denied the request: exceeded quota: of my patience",
+        ),
+        (
+            403,
+            "pods \"p\" is forbidden: maximum cpu usage per Container is 500m, but limit is 1",
+        ),
+    ] {
+        let answer = classify(code, message);
+        assert_eq!(answer.clone().but_for_quotas(), answer);
+    }
 }
 
 fn labels() -> Map<String, Value> {
@@ -195,6 +222,63 @@ fn only_a_plain_pod_that_is_admitted_says_something_of_the_others() {
         }
         assert!(finding.doubt().unwrap().starts_with("a plain pod is "));
     }
+}
+
+#[test]
+fn what_fails_for_a_while_leaves_what_is_known() {
+    let before = finding();
+    let (failed, no_dry_run) = (
+        Answer::unknown(Cause::Busy, "etcdserver: leader changed"),
+        Answer::unknown(Cause::NoDryRun, "audit.example.com"),
+    );
+    let now = Finding {
+        at: before.at + 600,
+        ..finding()
+    };
+    let plain_failed = Finding {
+        plain: failed.clone(),
+        init_container: no_dry_run.clone(),
+        cni: no_dry_run.clone(),
+        ..now.clone()
+    };
+    assert_eq!(plain_failed.clone().or_known(&before), before);
+    let cni_failed = Finding {
+        init_container: Answer::refused(Refuser::Webhook("w".to_owned()), "no"),
+        cni: failed,
+        ..now.clone()
+    };
+    let known = Finding {
+        at: before.at,
+        cni: Answer::Admitted,
+        ..cni_failed.clone()
+    };
+    assert_eq!(cni_failed.clone().or_known(&before), known);
+    // What does not pass is news, and so is what nothing better is known of.
+    let lasting = Finding { cni: no_dry_run, ..now };
+    assert_eq!(lasting.clone().or_known(&before), lasting);
+    for useless in [
+        Finding {
+            at: before.at - 3600,
+            ..finding()
+        },
+        Finding {
+            labels: digest(None),
+            ..finding()
+        },
+        plain_failed,
+    ] {
+        assert_eq!(cni_failed.clone().or_known(&useless), cni_failed);
+    }
+}
+
+#[test]
+fn other_words_are_no_news() {
+    let of = |name: &str, words| Finding {
+        cni: Answer::refused(Refuser::Webhook(name.to_owned()), words),
+        ..finding()
+    };
+    assert!(of("w", "refused at 12:00").says_the_same(&of("w", "refused at 12:10")));
+    assert!(!of("w", "no").says_the_same(&of("v", "no")) && !of("w", "no").says_the_same(&finding()));
 }
 
 #[test]
