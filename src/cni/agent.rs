@@ -158,7 +158,7 @@ impl Agent {
 
     /// Says good-bye: takes the plugin away where it is being uninstalled, and leaves it otherwise.
     pub async fn leave(self) {
-        leave::leave(&self.shared, &self.options.farewell, &self.socket).await;
+        leave::leave(&self.shared, &self.options, &self.socket).await;
     }
 }
 

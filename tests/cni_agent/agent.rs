@@ -59,6 +59,16 @@ pub(crate) fn kubectl(cluster: &Cluster, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
+/// A token of the agent's account.
+async fn token(cluster: &Cluster, request: &Value) -> Value {
+    let path = "/api/v1/namespaces/linkerd-cni/serviceaccounts/outrigger-cni/token";
+    let issued = call(&cluster.client().await, Verb::Create, path, Some(request))
+        .await
+        .unwrap();
+    assert!(issued.accepted(), "{}", issued.message());
+    issued.body["status"]["token"].clone()
+}
+
 impl Node {
     /// A node with the network configuration of somebody else, which no API server has.
     pub(crate) fn new() -> Self {
@@ -88,6 +98,20 @@ impl Node {
         node
     }
 
+    /// A token of the agent's account that is bound to the pod `agent` on this node, as the kubelet's are; it makes the pod.
+    pub(crate) async fn bound_token(&self, cluster: &Cluster) -> Value {
+        let pod = json!({"metadata": {"name": "agent"}, "spec": {"serviceAccountName": "outrigger-cni", "nodeName": self.name,
+            "containers": [{"name": "install-cni", "image": "i"}]}});
+        let path = "/api/v1/namespaces/linkerd-cni/pods";
+        let created = call(&cluster.client().await, Verb::Create, path, Some(&pod))
+            .await
+            .unwrap();
+        assert!(created.accepted(), "{}", created.message());
+        let uid = &created.body["metadata"]["uid"];
+        let pod = json!({"kind": "Pod", "apiVersion": "v1", "name": "agent", "uid": uid});
+        token(cluster, &json!({"spec": {"boundObjectRef": pod}})).await
+    }
+
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
@@ -98,13 +122,14 @@ impl Node {
 
     /// Starts the agent with the rights of its manifests.
     pub(crate) async fn start(&self, cluster: &Cluster, flags: &[&str]) -> Agent {
-        let path = "/api/v1/namespaces/linkerd-cni/serviceaccounts/outrigger-cni/token";
-        let client = cluster.client().await;
-        let issued = call(&client, Verb::Create, path, Some(&json!({"spec": {}})))
-            .await
-            .unwrap();
+        let token = token(cluster, &json!({"spec": {}})).await;
+        self.start_as(cluster, &token, flags)
+    }
+
+    /// Starts the agent with a token of its account.
+    pub(crate) fn start_as(&self, cluster: &Cluster, token: &Value, flags: &[&str]) -> Agent {
         let mut document: Value = serde_json::from_str(&fs::read_to_string(cluster.kubeconfig()).unwrap()).unwrap();
-        document["users"][0]["user"] = json!({"token": issued.body["status"]["token"]});
+        document["users"][0]["user"] = json!({"token": token});
         self.start_with(&document, flags)
     }
 

@@ -16,7 +16,12 @@ const TAINTS: &str = r#"[{"key": "ebs.csi.aws.com/agent-not-ready", "effect": "N
 
 /// What the account of the plugin's credentials gets for a path.
 async fn with_plugins_credentials(node: &Node, path: &str) -> u16 {
-    let file = Kubeconfig::from_yaml(&node.text("run/kubeconfig")).unwrap();
+    with_credentials(node, "run/kubeconfig", path).await
+}
+
+/// What those of a file of the node get.
+async fn with_credentials(node: &Node, file: &str, path: &str) -> u16 {
+    let file = Kubeconfig::from_yaml(&node.text(file)).unwrap();
     let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
         .await
         .unwrap();
@@ -190,4 +195,37 @@ async fn the_plugin_stays_while_its_daemon_set_does_and_goes_with_it() {
         .map(|entry| entry.unwrap().file_name().to_string_lossy().into())
         .collect();
     assert_eq!(left, ["10-net.conflist"]);
+}
+
+#[tokio::test]
+async fn the_plugin_stays_when_the_agents_token_ends_and_goes_when_both_accounts_are_gone() {
+    // A server of its own: the accounts go.
+    let cluster = Cluster::start(Options::default()).await.unwrap();
+    let node = Node::create(&cluster, &json!([])).await;
+    install(&cluster);
+    let delete = |what: &[&str]| kubectl(&cluster, &[&["-n", "linkerd-cni", "delete"], what].concat());
+    // The API server remembers for a while whom it knows.
+    let refused = async |file: &str| {
+        let refused = async || (with_credentials(&node, file, "/version/none").await == 401).then_some(());
+        poll(LIMIT, refused)
+            .await
+            .expect("the API server knows the token no more");
+    };
+
+    let token = node.bound_token(&cluster).await;
+    let agent = node.start_as(&cluster, &token, &[]);
+    node.ready(&agent).await;
+    delete(&["pod", "agent", "--force", "--grace-period=0"]);
+    refused("agent-kubeconfig").await;
+    assert!(agent.stop().await.success());
+    assert_eq!(installed(&node), [true; 5]);
+
+    let agent = node.start(&cluster, &[]).await;
+    node.ready(&agent).await;
+    delete(&["serviceaccount", "outrigger-cni", "outrigger-cni-plugin"]);
+    for file in ["agent-kubeconfig", "run/kubeconfig"] {
+        refused(file).await;
+    }
+    assert!(agent.stop().await.success());
+    assert_eq!(installed(&node), [false; 5]);
 }

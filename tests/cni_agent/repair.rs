@@ -101,6 +101,44 @@ async fn rules_that_are_missing_are_written_in_place() {
 }
 
 #[tokio::test]
+async fn nothing_is_written_where_two_namespaces_have_the_address() {
+    let cluster = shared().await;
+    install(cluster);
+    let client = cluster.client().await;
+    let node = Node::create(cluster, &json!([])).await;
+    let namespace = Namespace::create(&client, "twice", &[], &[]).await;
+    let spaces = [Netns::new(), Netns::new()];
+    for netns in &spaces {
+        // Twice under another name is no other.
+        for name in [netns.name().to_owned(), format!("{}-again", netns.name())] {
+            symlink(netns.path(), node.path("netns").join(name)).unwrap();
+        }
+    }
+    let [pod, neighbour] = spaces;
+    pod.ip(&["link", "add", "eth0", "type", "bridge"]);
+    pod.ip(&["address", "add", "10.125.0.7/24", "dev", "eth0"]);
+    neighbour.ip(&["address", "add", "10.125.0.7/32", "dev", "lo"]);
+    assert!(namespace.create_pod(&meshed("lost", &node.name)).await.accepted());
+    set_status(cluster, &namespace.name, "lost", &failing("10.125.0.7"));
+    let agent = node.start(cluster, &[]).await;
+    // It says so, once it has looked.
+    let metrics = async || node.ask("/metrics").await.1;
+    let looked = async || metrics().await.contains("outrigger_cni_repairs_total{").then_some(());
+    assert!(poll(LIMIT, looked).await.is_some(), "{}", agent.log_tail());
+    let metrics = metrics().await;
+    assert!(metrics.contains("{outcome=\"left_alone\"} 1\n"), "{metrics}");
+    assert_eq!(
+        [&pod, &neighbour].map(|it| it.inside(redirects_inbound)),
+        [Some(false); 2]
+    );
+    // With the address gone there, it is repaired.
+    neighbour.ip(&["address", "del", "10.125.0.7/32", "dev", "lo"]);
+    let repaired = async || (pod.inside(redirects_inbound) == Some(true)).then_some(());
+    assert!(poll(LIMIT, repaired).await.is_some(), "{}", agent.log_tail());
+    assert_eq!(neighbour.inside(redirects_inbound), Some(false));
+}
+
+#[tokio::test]
 async fn a_pod_that_cannot_be_repaired_is_deleted_only_where_another_takes_its_place() {
     let cluster = shared().await;
     install(cluster);

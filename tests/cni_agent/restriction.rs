@@ -3,36 +3,60 @@
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use outrigger::cni::agent::taint::remove;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::agent::{LIMIT, Node, apply, kubectl};
 use crate::cluster::{Cluster, Options, Verb, call, poll};
 
 const OURS: &str = "outrigger.linkerd.io/cni-not-ready";
 
-/// The agent's client on `node`: its token is bound to a pod there, as the kubelet's are.
+/// The agent's client on `node`.
 async fn agent_on(cluster: &Cluster, node: &Node) -> Client {
-    let admin = cluster.client().await;
-    let create = async |path: &str, object: serde_json::Value| {
-        let reply = call(&admin, Verb::Create, path, Some(&object)).await.unwrap();
-        assert!(reply.accepted(), "{path}: {}", reply.message());
-        reply.body
-    };
-    let pod = json!({"metadata": {"name": "agent"}, "spec": {"serviceAccountName": "outrigger-cni", "nodeName": node.name,
-        "containers": [{"name": "install-cni", "image": "i"}]}});
-    let pod = create("/api/v1/namespaces/linkerd-cni/pods", pod).await;
-    let bound = json!({"spec": {"boundObjectRef": {"kind": "Pod", "apiVersion": "v1", "name": "agent", "uid": pod["metadata"]["uid"]}}});
-    let issued = create(
-        "/api/v1/namespaces/linkerd-cni/serviceaccounts/outrigger-cni/token",
-        bound,
-    )
-    .await;
+    let token = node.bound_token(cluster).await;
     let file = Kubeconfig::read_from(cluster.kubeconfig()).unwrap();
     let mut config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
         .await
         .unwrap();
-    config.auth_info = serde_json::from_value::<AuthInfo>(json!({"token": issued["status"]["token"]})).unwrap();
+    config.auth_info = serde_json::from_value::<AuthInfo>(json!({"token": token})).unwrap();
     Client::try_from(config).unwrap()
+}
+
+/// The taints of `node`, among them the API server's own, and one more.
+async fn and(cluster: &Cluster, node: &Node, taint: Value) -> Value {
+    let path = format!("/api/v1/nodes/{}", node.name);
+    let found = call(&cluster.client().await, Verb::Get, &path, None).await.unwrap();
+    let mut taints = found.body["spec"]["taints"].clone();
+    taints.as_array_mut().unwrap().push(taint);
+    json!({"spec": {"taints": taints}})
+}
+
+/// The agent puts no taint on its `node`, its own included, and changes nothing else.
+async fn changes_nothing_else(cluster: &Cluster, agent: &Client, node: &Node) {
+    let refused = async |patch: Value, why: &str| {
+        let path = format!("/api/v1/nodes/{}", node.name);
+        let reply = call(agent, Verb::Patch, &path, Some(&patch)).await.unwrap();
+        let (code, message) = (reply.code, reply.message());
+        assert!(code == 422 && message.contains(why), "{patch}: {code} {message}");
+    };
+    for patch in [
+        // Pods that do not tolerate it are thrown off the node.
+        and(cluster, node, json!({"key": OURS, "effect": "NoExecute"})).await,
+        and(cluster, node, json!({"key": "b", "effect": "NoSchedule"})).await,
+        json!({"spec": {"unschedulable": true}}),
+        json!({"spec": {"podCIDR": "10.0.0.0/24", "podCIDRs": ["10.0.0.0/24"]}}),
+        json!({"spec": {"providerID": "cloud://another"}}),
+    ] {
+        refused(patch, "the start-up taint away and nothing else").await;
+    }
+    let owner = json!([{"apiVersion": "v1", "kind": "Node", "name": "none", "uid": "none"}]);
+    for metadata in [
+        json!({"labels": {"a": "b"}}),
+        json!({"annotations": {"a": "b"}}),
+        json!({"finalizers": ["example.com/stay"]}),
+        json!({"ownerReferences": owner}),
+    ] {
+        refused(json!({"metadata": metadata}), "the agent may not change labels").await;
+    }
 }
 
 #[tokio::test]
@@ -67,6 +91,8 @@ async fn an_agent_takes_its_taint_off_its_own_node_and_nothing_else() {
     poll(LIMIT, restored).await.expect("the policy comes into force");
     let error = remove(&agent, &own.name, "a").await.unwrap_err().to_string();
     assert!(error.contains("the start-up taint away and nothing else"), "{error}");
+    changes_nothing_else(&cluster, &agent, &own).await;
     assert_eq!(remove(&agent, &own.name, OURS).await.unwrap(), 1);
     assert_eq!(own.taints(&cluster).await, ["a"]);
+    changes_nothing_else(&cluster, &agent, &own).await;
 }

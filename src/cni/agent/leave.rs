@@ -4,8 +4,9 @@
 //! It goes only where the agent is being uninstalled: where it was told so, or where its DaemonSet is gone or going. Where
 //! that cannot be found out, it stays.
 
-use super::Shared;
+use super::credentials::{self, TokenSource};
 use super::socket::SocketFile;
+use super::{Options, Shared};
 use k8s_openapi::api::apps::v1::DaemonSet;
 use kube::Api;
 use std::sync::atomic::Ordering;
@@ -35,7 +36,10 @@ pub enum Farewell {
 enum Fate {
     Stays,
     Goes,
+    /// The agent has no right to read it.
     Forbidden,
+    /// The API server does not know the agent.
+    Unauthorized,
     Unknown,
 }
 
@@ -56,7 +60,7 @@ pub(super) async fn prepare(shared: &Shared, farewell: &Farewell) {
                     );
                     break;
                 }
-                Fate::Unknown => sleep(TIMEOUT).await,
+                Fate::Unauthorized | Fate::Unknown => sleep(TIMEOUT).await,
             }
         }
     }
@@ -64,13 +68,15 @@ pub(super) async fn prepare(shared: &Shared, farewell: &Farewell) {
 }
 
 /// Takes the plugin away where the agent is being uninstalled, and last of all the socket on which it was asked.
-pub(super) async fn leave(shared: &Shared, farewell: &Farewell, socket: &SocketFile) {
-    let goes = match farewell {
+pub(super) async fn leave(shared: &Shared, options: &Options, socket: &SocketFile) {
+    let saw = || shared.saw_daemon_set.load(Ordering::Relaxed);
+    let goes = match &options.farewell {
         Farewell::Keep => false,
         Farewell::Remove => true,
         Farewell::Ask(namespace, name) => match fate(shared, namespace, name).await {
             Fate::Goes => true,
-            Fate::Forbidden => shared.saw_daemon_set.load(Ordering::Relaxed),
+            Fate::Forbidden => saw(),
+            Fate::Unauthorized => saw() && plugin_is_refused(shared, &options.token).await,
             Fate::Stays | Fate::Unknown => false,
         },
     };
@@ -95,13 +101,31 @@ pub(super) async fn leave(shared: &Shared, farewell: &Farewell, socket: &SocketF
     error!("the plugin is not removed, or not all of it");
 }
 
+/// Whether the API server does not know the plugin's account either. The agent's token is bound to its pod, and is refused
+/// as soon as that is deleted by force; the plugin's is bound to nothing, so it is good for as long as its account is there.
+async fn plugin_is_refused(shared: &Shared, source: &TokenSource) -> bool {
+    match source {
+        TokenSource::Account(..) => {}
+        // It may be the agent's own.
+        TokenSource::File(_) => return false,
+    }
+    let wanted = shared
+        .with_installer(|installer| installer.wanted_credentials().map(str::to_owned))
+        .await;
+    match wanted {
+        Some(kubeconfig) => credentials::is_refused(&kubeconfig).await,
+        None => false,
+    }
+}
+
 async fn fate(shared: &Shared, namespace: &str, name: &str) -> Fate {
     let api = Api::<DaemonSet>::namespaced(shared.client().clone(), namespace);
     match timeout(TIMEOUT, api.get_metadata_opt(name)).await {
         Ok(Ok(None)) => Fate::Goes,
         Ok(Ok(Some(found))) if found.metadata.deletion_timestamp.is_some() => Fate::Goes,
         Ok(Ok(Some(_))) => Fate::Stays,
-        Ok(Err(kube::Error::Api(status))) if matches!(status.code, 401 | 403) => Fate::Forbidden,
+        Ok(Err(kube::Error::Api(status))) if status.code == 401 => Fate::Unauthorized,
+        Ok(Err(kube::Error::Api(status))) if status.code == 403 => Fate::Forbidden,
         Ok(Err(_)) | Err(_) => Fate::Unknown,
     }
 }

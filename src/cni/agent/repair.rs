@@ -51,7 +51,7 @@ enum Finding {
     Repaired,
     /// They are not, and why.
     Broken(String),
-    /// The namespace is nowhere to be seen.
+    /// The namespace is nowhere to be seen, or cannot be told from another.
     Unseen,
 }
 
@@ -124,9 +124,9 @@ async fn look(shared: &Shared, subjects: Vec<Subject>, folder: &Path) -> Vec<(Su
         let Some(config) = installer.installed().map(|config| config.to_string()) else {
             return Vec::new();
         };
-        let namespaces = netns::by_address(&folder);
+        let namespaces = netns::bound_in(&folder);
         let find = |subject: Subject| {
-            let namespace = subject.addresses.iter().find_map(|address| namespaces.get(address));
+            let namespace = netns::of_addresses(&namespaces, &subject.addresses);
             let finding = namespace.map_or(Finding::Unseen, |namespace| examine(&subject, namespace, &config));
             (subject, finding)
         };
@@ -184,7 +184,7 @@ async fn act(
             return told;
         }
         Finding::Broken(why) => why.as_str(),
-        Finding::Unseen => "its network namespace is not found",
+        Finding::Unseen => "its network namespace is not found, or another has its address",
     };
     if !subject.failing {
         return told;

@@ -1,7 +1,7 @@
 //! Which network namespace of the node is whose: a pod is found by its address.
 
 use crate::redirect::apply;
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::net::{IpAddr, Ipv6Addr};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -10,28 +10,40 @@ use std::path::{Path, PathBuf};
 const IPV4: &str = "/proc/thread-self/net/fib_trie";
 const IPV6: &str = "/proc/thread-self/net/if_inet6";
 
-/// The namespaces that are bound in `folder`, by each of their addresses, loop-back and link-local ones left out. One that
-/// cannot be entered, because it is going away, is passed over, and so is that of this process.
-pub(super) fn by_address(folder: &Path) -> HashMap<IpAddr, PathBuf> {
+/// A network namespace, and its addresses but for loop-back and link-local ones.
+pub(super) type Namespace = (PathBuf, HashSet<IpAddr>);
+
+/// The namespaces that are bound in `folder`, each once. One that cannot be entered, because it is going away, is passed
+/// over, and so is that of this process.
+pub(super) fn bound_in(folder: &Path) -> Vec<Namespace> {
     #[expect(clippy::disallowed_methods, reason = "namespaces are files")]
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let own = identity(Path::new("/proc/self/ns/net"));
-    let mut found = HashMap::new();
-    for path in entries.map(|entry| entry.path()) {
-        if identity(&path) == own {
-            continue;
-        }
-        let addresses = apply::inside(&path, addresses).unwrap_or_default();
-        found.extend(addresses.into_iter().map(|address| (address, path.clone())));
-    }
-    found
+    let mut seen = HashSet::from([identity(Path::new("/proc/self/ns/net"))]);
+    let paths = entries.map(|entry| entry.path());
+    let fresh = paths.filter(|path| seen.insert(identity(path)));
+    fresh
+        .filter_map(|path| {
+            let addresses = apply::inside(&path, addresses).ok()?;
+            Some((path, addresses))
+        })
+        .collect()
+}
+
+/// The namespace of the pod with `addresses`; `None` where several have one of them, for whoever has `NET_ADMIN` in a pod
+/// gives it what addresses he likes, a neighbour's among them.
+pub(super) fn of_addresses<'a>(namespaces: &'a [Namespace], addresses: &[IpAddr]) -> Option<&'a Path> {
+    let mut found = namespaces
+        .iter()
+        .filter(|(_, own)| addresses.iter().any(|address| own.contains(address)));
+    let (path, _) = found.next()?;
+    found.next().is_none().then_some(path)
 }
 
 fn identity(path: &Path) -> Option<(u64, u64)> {
     std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()))
 }
 
-fn addresses() -> Vec<IpAddr> {
+fn addresses() -> HashSet<IpAddr> {
     #[expect(clippy::disallowed_methods, reason = "the kernel tells its addresses here")]
     let text = |path| std::fs::read_to_string(path).unwrap_or_default();
     let found = ipv4(&text(IPV4)).into_iter().chain(ipv6(&text(IPV6)));
