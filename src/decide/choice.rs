@@ -31,6 +31,8 @@ struct Judged<'a> {
     candidate: Candidate,
     shape: Shape<'a>,
     opinions: Opinions,
+    /// What policies say of the variant that comes nearest, where every one is denied.
+    nearest: Option<Opinions>,
     without_debug: bool,
     variant: Variant,
     /// Whether quotas' demands gave the containers figures.
@@ -124,7 +126,7 @@ impl<'a> Choice<'a> {
         let redirection = candidate.redirection;
         match self.judge(candidate, standing) {
             Ok(judged) => {
-                let against = standing.against(&judged.opinions);
+                let against = standing.against(judged.nearest.as_ref().unwrap_or(&judged.opinions));
                 if against.is_empty() {
                     draft
                         .trace
@@ -239,9 +241,17 @@ impl<'a> Choice<'a> {
             if fits(&judged) {
                 return Ok(judged);
             }
-            // What is not known is no reason to keep to what is denied.
-            if standing.denies(&best.opinions) && !standing.denies(&judged.opinions) {
-                best = judged;
+            match (standing.denies(&best.opinions), standing.denies(&judged.opinions)) {
+                // What is not known is no reason to keep to what is denied.
+                (true, false) => best = judged,
+                // What a variant cures stands in nobody's way.
+                (true, true) => {
+                    let denials = |said| standing.against(said).into_iter().filter(|it| it.denies()).count();
+                    if denials(&judged.opinions) <= denials(best.nearest.as_ref().unwrap_or(&best.opinions)) {
+                        best.nearest = Some(judged.opinions);
+                    }
+                }
+                (false, _) => {}
             }
         }
         Ok(best)
@@ -272,6 +282,7 @@ impl<'a> Choice<'a> {
             candidate: candidate.clone(),
             shape,
             opinions,
+            nearest: None,
             without_debug,
             variant: made.config().variant,
             filled: made.config().filled,
@@ -288,6 +299,7 @@ impl<'a> Choice<'a> {
                 },
             shape,
             opinions,
+            nearest: _,
             without_debug,
             variant,
             filled,

@@ -114,6 +114,21 @@ fn what_a_security_policy_refuses_is_left_out_unless_another_policy_demands_it()
 }
 
 #[test]
+fn a_refusal_says_what_no_variant_cures() {
+    let message = with_security_policy(&json!({}), Coverage::None).decide().message();
+    assert!(
+        message.contains("NET_ADMIN") && !message.contains("eccomp"),
+        "{message}"
+    );
+
+    // Where a variant breaks another policy, it comes no nearer.
+    let mut case = with_security_policy(&json!({}), Coverage::None).enforcing("restricted");
+    case.pod["spec"]["securityContext"]["seccompProfile"] = json!({"type": "RuntimeDefault"});
+    let message = case.decide().message();
+    assert!(!message.contains("seccompProfile (pod or container"), "{message}");
+}
+
+#[test]
 fn security_policies_of_a_server_that_does_not_ask_them_do_not_count() {
     let mut case = with_security_policy(&json!({}), Coverage::None);
     case.round = Round::Second;
