@@ -84,11 +84,12 @@ impl Asker<'_> {
         if finding.plain != Answer::Admitted {
             return finding;
         }
+        let filled = || prepared(setup, namespace, release, true);
         for shape in Shape::ALL {
-            let mut answer = self.judge(setup, namespace, release, &rehearsal, shape).await;
+            let mut answer = self.judge(namespace, &rehearsal, filled, shape).await;
             let is_known = known.is_some_and(|known| matches!(known.of(shape), Found::Refused(_)));
             if matches!(answer, Answer::Refused(_)) && !is_known {
-                answer = self.judge(setup, namespace, release, &rehearsal, shape).await;
+                answer = self.judge(namespace, &rehearsal, filled, shape).await;
             }
             match shape {
                 Shape::InitContainer => finding.init_container = answer,
@@ -105,18 +106,17 @@ impl Asker<'_> {
         finding
     }
 
-    /// What policies say of a shape. Where a quota demands figures, it gets them.
+    /// What policies say of a shape. Where a quota demands figures, it gets them, by `filled`.
     async fn judge(
         &self,
-        setup: &Setup,
         namespace: &Namespace,
-        release: Release,
         rehearsal: &Rehearsal,
+        filled: impl Fn() -> Result<Rehearsal, String>,
         shape: Shape,
     ) -> Answer {
         let mut answer = self.create_shape(namespace, rehearsal, shape).await;
         if answer.demands_figures()
-            && let Ok(filled) = prepared(setup, namespace, release, true)
+            && let Ok(filled) = filled()
         {
             answer = self.create_shape(namespace, &filled, shape).await;
         }
@@ -211,7 +211,7 @@ mod tests {
             let message = "admission webhook \"deny.example.com\" denied the request: no";
             let status = json!({"kind": "Status", "status": "Failure", "message": message, "code": 403});
             let code = if refused.contains(&number) { 403 } else { 201 };
-            async move { (http::StatusCode::from_u16(code).unwrap(), status.to_string()) }
+            async move { (axum::http::StatusCode::from_u16(code).unwrap(), status.to_string()) }
         };
         let asker = Asker {
             client: &Client::new(axum::Router::new().fallback(reply), "default"),
