@@ -106,7 +106,7 @@ fn annotation(flag: &str) -> String {
 
 /// Refuses a list with an entry that is no port; an empty one is a comma too many.
 fn check_list(flag: &str, list: Option<&[String]>, is_port: impl Fn(&str) -> bool) -> Result<()> {
-    let entries = list.unwrap_or_default().iter().map(|entry| entry.trim());
+    let entries = list.unwrap_or_default().iter();
     match entries.filter(|entry| !entry.is_empty()).find(|entry| !is_port(entry)) {
         Some(entry) => bail!("--{flag}: {entry:?} is not a port or a range of ports"),
         None => Ok(()),
@@ -141,12 +141,14 @@ impl Overrides {
     /// Refuses what can be no port in lists of ports; whether a pod has a port of a name only the webhook can tell.
     fn check_lists(&self) -> Result<()> {
         let port = |entry: &str| entry.parse::<PortRange>().is_ok();
-        let named = |entry: &str| port(entry) || entry.contains(|c: char| c.is_ascii_alphabetic());
+        // These are read with blanks around them.
+        let padded = |entry: &str| port(entry.trim());
+        let named = |entry: &str| padded(entry) || entry.contains(|c: char| c.is_ascii_alphabetic());
         check_list("skip-inbound-ports", self.skip_inbound_ports.as_deref(), port)?;
         check_list("skip-outbound-ports", self.skip_outbound_ports.as_deref(), port)?;
         check_list("opaque-ports", self.opaque_ports.as_deref(), named)?;
         let identity = self.require_identity_on_inbound_ports.as_deref();
-        check_list("require-identity-on-inbound-ports", identity, port)
+        check_list("require-identity-on-inbound-ports", identity, padded)
     }
 
     /// The flags that were given, each with its value.
