@@ -5,8 +5,10 @@
 
 use crate::config::difference;
 use crate::config::values::Values;
+use crate::redirect::PortRange;
 use anyhow::{Result, bail};
 use clap::{ArgAction, Args};
+use std::num::NonZeroU16;
 
 /// Flags that override the values.
 #[derive(Args, Clone, Debug, Default)]
@@ -102,14 +104,27 @@ fn annotation(flag: &str) -> String {
     }
 }
 
+/// Refuses a list with an entry that is no port; an empty one is a comma too many.
+fn check_list(flag: &str, list: Option<&[String]>, is_port: impl Fn(&str) -> bool) -> Result<()> {
+    let entries = list.unwrap_or_default().iter();
+    match entries.filter(|entry| !entry.is_empty()).find(|entry| !is_port(entry)) {
+        Some(entry) => bail!("--{flag}: {entry:?} is not a port or a range of ports"),
+        None => Ok(()),
+    }
+}
+
 impl Overrides {
     /// Overrides `values`. Returns what Linkerd would ignore, and so is ignored here, one sentence a flag.
     pub(super) fn apply(&self, values: &mut Values) -> Result<Vec<String>> {
         if self.disable_identity {
             bail!("--disable-identity is no longer supported; identity is always required");
         }
+        self.check_lists()?;
         let mut ignored = Vec::new();
         for (flag, value) in self.given() {
+            if flag.ends_with("-port") && value.parse::<NonZeroU16>().is_err() {
+                bail!("--{flag}: {value:?} is not a port from 1 to 65535");
+            }
             if let Err(unreadable) = difference::set(values, &annotation(flag), value) {
                 let sentence = format!("--{flag}: {value:?} is not {}", unreadable.expected);
                 // Linkerd passes an unknown policy on, and its webhook ignores it.
@@ -121,6 +136,19 @@ impl Overrides {
         }
         self.apply_others(values);
         Ok(ignored)
+    }
+
+    /// Refuses what can be no port in lists of ports; whether a pod has a port of a name only the webhook can tell.
+    fn check_lists(&self) -> Result<()> {
+        let port = |entry: &str| entry.parse::<PortRange>().is_ok();
+        // These are read with blanks around them.
+        let padded = |entry: &str| port(entry.trim());
+        let named = |entry: &str| padded(entry) || entry.contains(|c: char| c.is_ascii_alphabetic());
+        check_list("skip-inbound-ports", self.skip_inbound_ports.as_deref(), port)?;
+        check_list("skip-outbound-ports", self.skip_outbound_ports.as_deref(), port)?;
+        check_list("opaque-ports", self.opaque_ports.as_deref(), named)?;
+        let identity = self.require_identity_on_inbound_ports.as_deref();
+        check_list("require-identity-on-inbound-ports", identity, padded)
     }
 
     /// The flags that were given, each with its value.
@@ -147,7 +175,7 @@ impl Overrides {
             .filter_map(|(flag, value)| Some((flag, value.as_ref()?)))
     }
 
-    /// Lists, booleans, and flags that set more than one value: nothing in them can be unreadable.
+    /// Lists, booleans, and flags that set more than one value: nothing in them is unreadable by now.
     fn apply_others(&self, values: &mut Values) {
         let proxy = &mut values.proxy;
         let lists = [
@@ -275,6 +303,38 @@ mod tests {
             "--proxy-cpu-request: \"lots\" is not a resource quantity such as 100m or 250Mi"
         );
         assert!(error("--disable-identity").contains("no longer supported"));
+        for (arguments, fault) in [
+            (
+                "--admin-port 70000",
+                "--admin-port: \"70000\" is not a port from 1 to 65535",
+            ),
+            (
+                "--inbound-port 0",
+                "--inbound-port: \"0\" is not a port from 1 to 65535",
+            ),
+            (
+                "--control-port x",
+                "--control-port: \"x\" is not a port from 1 to 65535",
+            ),
+            (
+                "--skip-inbound-ports 22,junk",
+                "--skip-inbound-ports: \"junk\" is not a port or a range of ports",
+            ),
+            (
+                "--skip-outbound-ports 9-3",
+                "--skip-outbound-ports: \"9-3\" is not a port or a range of ports",
+            ),
+            (
+                "--opaque-ports 70000",
+                "--opaque-ports: \"70000\" is not a port or a range of ports",
+            ),
+            (
+                "--require-identity-on-inbound-ports a",
+                "--require-identity-on-inbound-ports: \"a\" is not a port or a range of ports",
+            ),
+        ] {
+            assert_eq!(error(arguments), fault);
+        }
         let (annotations, ignored) = annotations("--default-inbound-policy all").unwrap();
         assert_eq!(annotations, json!({}));
         assert!(ignored[0].starts_with("--default-inbound-policy: \"all\" is not one of all-unauthenticated"));
