@@ -13,6 +13,7 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::{Map, Value};
 use std::fmt;
+use std::str::Utf8Error;
 
 /// The largest body that is read, in bytes: room for an object at the API server's own limit (3 MiB) and its old self.
 pub const BODY_LIMIT: usize = 8 << 20;
@@ -109,6 +110,9 @@ pub enum ReviewError {
     /// There is no body.
     #[error("the body is empty: expected an AdmissionReview in JSON")]
     Empty,
+    /// The body is no text (RFC 8259, section 8.1).
+    #[error("the body is no UTF-8 text: {0}")]
+    Text(Utf8Error),
     /// The body ends too early.
     #[error("the body ends early: {0}")]
     Truncated(serde_json::Error),
@@ -140,7 +144,7 @@ impl ReviewError {
         match self {
             Self::Empty => "empty",
             Self::Truncated(_) => "truncated",
-            Self::Syntax(_) => "no_json",
+            Self::Text(_) | Self::Syntax(_) => "no_json",
             Self::Shape { .. } => "shape",
             Self::Kind(_) => "kind",
             Self::Version(_) => "version",
@@ -152,7 +156,9 @@ impl ReviewError {
 impl Review {
     /// Reads the body of a request.
     pub fn parse(body: &[u8]) -> Result<Self, ReviewError> {
-        let envelope: Envelope = serde_json::from_slice(body).map_err(|error| explain(body, error))?;
+        // Looked at once as a whole: text by text would cost more than reading it does.
+        let text = std::str::from_utf8(body).map_err(ReviewError::Text)?;
+        let envelope: Envelope = serde_json::from_str(text).map_err(|error| explain(text, error))?;
         if envelope.kind != "AdmissionReview" {
             return Err(ReviewError::Kind(quote(&envelope.kind).to_owned()));
         }
@@ -285,14 +291,14 @@ where
 }
 
 /// Reads the body again to find out which field is wrong: only a faulty body pays for the path.
-fn explain(body: &[u8], error: serde_json::Error) -> ReviewError {
+fn explain(body: &str, error: serde_json::Error) -> ReviewError {
     use serde_json::error::Category;
     match error.classify() {
         Category::Eof if body.trim_ascii().is_empty() => ReviewError::Empty,
         Category::Eof => ReviewError::Truncated(error),
         Category::Syntax | Category::Io => ReviewError::Syntax(error),
         Category::Data => {
-            let mut json = serde_json::Deserializer::from_slice(body);
+            let mut json = serde_json::Deserializer::from_str(body);
             let again = serde_path_to_error::deserialize::<_, Envelope>(&mut json).err();
             let path = again
                 .as_ref()

@@ -148,9 +148,10 @@ fn every_cut_of_a_body_is_refused_as_a_cut() {
 #[test]
 fn hostile_bodies_are_errors() {
     let deep = [b"[".repeat(200_000), b"]".repeat(200_000)].concat();
-    let bodies: [(&[u8], &str); 6] = [
+    let bodies: [(&[u8], &str); 7] = [
         (b"apiVersion: admission.k8s.io/v1\n", "no_json"),
         (b"\xff\xfe\x00", "no_json"),
+        (b"{\"kind\": \"AdmissionReview\", \"unread\": \"\xff\"}", "no_json"),
         (&deep, "shape"),
         (br#"{"request": {"object": {"a": 1e999}}}"#, "no_json"),
         (br#"{"kind": "AdmissionReview"} {}"#, "no_json"),
