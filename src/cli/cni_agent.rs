@@ -1,12 +1,12 @@
 //! `outrigger cni-agent`: installs the CNI plugin on a node, with the environment of Linkerd's installer beside its flags.
 
 use super::input;
+use super::logging::Logging;
 use crate::cluster::{Access, configure};
 use crate::cni::agent::install::Layout;
 use crate::cni::agent::{Agent, Farewell, Options, TokenSource};
 use crate::cni::entry::{self, default_template, entry};
 use crate::decide::placement::STARTUP_TAINT;
-use crate::webhook::log::{self, Level};
 use crate::webhook::options::address;
 use crate::webhook::{Admin, Phase, serve_admin, signals};
 use anyhow::{Context as _, Result, anyhow, ensure};
@@ -78,17 +78,13 @@ pub(super) struct Arguments {
     /// File with the cluster's address and credentials, outside of a cluster
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// How much to log: error, warn, info, debug or trace
-    #[arg(long, value_name = "LEVEL", default_value = "info")]
-    log_level: Level,
-    /// plain, or json
-    #[arg(long, value_name = "FORMAT", default_value = "plain")]
-    log_format: String,
+    #[command(flatten)]
+    logging: Logging,
 }
 
 /// Works until it is told to stop.
 pub(super) fn run(arguments: Arguments) -> Result<()> {
-    log::start(arguments.log_level, log::Format::from(arguments.log_format.as_str()));
+    arguments.logging.start();
     let options = arguments.options()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime?.block_on(work(arguments, options))

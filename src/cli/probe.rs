@@ -1,10 +1,10 @@
 //! `outrigger probe`: finds out by dry runs what no API tells of admission policies.
 
 use super::installation::{ControlPlane, namespace};
+use super::logging::Logging;
 use crate::cluster::probe::{Options, Probe};
 use crate::cluster::{Access, connect};
 use crate::decide::Setup;
-use crate::webhook::log::{self, Level};
 use crate::webhook::options::address;
 use crate::webhook::reload::{Change, Reloaded, Source};
 use crate::webhook::{Admin, Phase, answer, serve_admin, signals};
@@ -54,17 +54,13 @@ pub(super) struct Arguments {
     /// File with the cluster's address and credentials, outside of a cluster
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// How much to log: error, warn, info, debug or trace
-    #[arg(long, value_name = "LEVEL", default_value = "info")]
-    log_level: Level,
-    /// plain, or json
-    #[arg(long, value_name = "FORMAT", default_value = "plain")]
-    log_format: String,
+    #[command(flatten)]
+    logging: Logging,
 }
 
 /// Works until it is told to stop.
 pub(super) fn run(arguments: Arguments) -> Result<()> {
-    log::start(arguments.log_level, log::Format::from(arguments.log_format.as_str()));
+    arguments.logging.start();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime?.block_on(work(arguments))
 }

@@ -2,9 +2,9 @@
 
 use super::input::{self, Folder};
 use super::installation::ControlPlane;
+use super::logging::Logging;
 use super::{print, warn};
 use crate::policy::Release;
-use crate::webhook::log::{self, Level};
 use crate::webhook::options::{Options, address};
 use crate::webhook::{self, options::FactSource};
 use anyhow::Result;
@@ -45,12 +45,8 @@ pub(super) struct Arguments {
     /// File with the cluster's address and credentials, outside of a cluster
     #[arg(long, value_name = "FILE", conflicts_with = "standalone")]
     kubeconfig: Option<PathBuf>,
-    /// How much to log: error, warn, info, debug or trace
-    #[arg(long, value_name = "LEVEL", default_value = "info")]
-    log_level: Level,
-    /// plain, or json
-    #[arg(long, value_name = "FORMAT", default_value = "plain")]
-    log_format: String,
+    #[command(flatten)]
+    logging: Logging,
     /// Print the version and stop
     #[arg(long, hide = true, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false")]
     version: bool,
@@ -67,7 +63,7 @@ pub(super) fn run(arguments: Arguments) -> Result<()> {
     if arguments.enable_pprof {
         warn("--enable-pprof: there is no profiler here; the flag is ignored");
     }
-    log::start(arguments.log_level, log::Format::from(arguments.log_format.as_str()));
+    arguments.logging.start();
     Ok(webhook::serve(arguments.options()?)?)
 }
 

@@ -1,7 +1,9 @@
 //! The server's certificate: from a folder, as a mounted Secret has it, or made for this process alone.
 
+mod looker;
 mod validity;
 
+pub(crate) use looker::looker;
 pub use validity::{Validity, not_after, validity};
 
 use super::reload::{LoadError, Reloaded, Source};

@@ -8,14 +8,12 @@ use std::net::Ipv4Addr;
 use std::process::Command;
 use std::time::Duration;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use kube::Client;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::cluster::{
-    Cluster, FailurePolicy, Namespace, Options, Port, Reply, Verb, Webhook, WebhookOptions, call, poll, repository,
+    Cluster, FailurePolicy, Namespace, Options, Port, Reply, Verb, Webhook, WebhookOptions, call, poll,
 };
 use crate::conformance_folder::conformance;
 use crate::fixtures::{LATEST, ask, questions, release};
@@ -78,13 +76,7 @@ impl Installation {
 
     /// Applies the webhook's configuration.
     fn register(&self, policy: FailurePolicy, dry_run: bool) {
-        let text = fs::read_to_string(repository().join(policy.file())).unwrap();
-        let bundle = STANDARD.encode(fs::read(self.tls.path().join("ca.crt")).unwrap());
-        let text = text.replace("CA_BUNDLE", &bundle);
-        let text = text.replace(
-            "      path: /\n",
-            &format!("      path: /\n      port: {}\n", self.port),
-        );
+        let text = policy.filled_in(&fs::read(self.tls.path().join("ca.crt")).unwrap(), self.port);
         let file = self.tls.path().join("configuration.yaml");
         fs::write(&file, text).unwrap();
         let mut arguments = vec!["apply".to_owned(), format!("--filename={}", file.display())];

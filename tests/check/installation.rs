@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::cluster::{
-    Authority, Cluster, FailurePolicy, Namespace, Options, Port, Reply, Verb, Webhook, WebhookOptions, call, repository,
+    Authority, Cluster, FailurePolicy, Namespace, Options, Port, Reply, Verb, Webhook, WebhookOptions, call,
 };
 
 const SERVICE: &str = "/api/v1/namespaces/linkerd/services/linkerd-proxy-injector";
@@ -126,13 +126,7 @@ impl Installation {
 
     /// Applies the registration of `webhook-config`.
     pub(crate) fn register(&self, policy: FailurePolicy) {
-        let text = fs::read_to_string(repository().join(policy.file())).unwrap();
-        let bundle = STANDARD.encode(fs::read(self.tls.path().join("ca.crt")).unwrap());
-        let text = text.replace("CA_BUNDLE", &bundle);
-        let text = text.replace(
-            "      path: /\n",
-            &format!("      path: /\n      port: {}\n", self.port),
-        );
+        let text = policy.filled_in(&fs::read(self.tls.path().join("ca.crt")).unwrap(), self.port);
         let file = self.tls.path().join("configuration.yaml");
         fs::write(&file, text).unwrap();
         let output = self.cluster.kubectl(["apply", "--filename", file.to_str().unwrap()]);

@@ -39,6 +39,13 @@ impl FailurePolicy {
         }
     }
 
+    /// The manifest with that authority (PEM) for `CA_BUNDLE`, and `port` of the webhook's Service.
+    pub(crate) fn filled_in(self, authority: &[u8], port: u16) -> String {
+        let text = fs::read_to_string(repository().join(self.file())).expect("the manifest is there");
+        let text = text.replace("CA_BUNDLE", &STANDARD.encode(authority));
+        text.replace("      path: /\n", &format!("      path: /\n      port: {port}\n"))
+    }
+
     fn manifest(self) -> Value {
         let text = fs::read_to_string(repository().join(self.file())).expect("the manifest is there");
         serde_saphyr::from_str(&text).expect("the manifest is YAML")

@@ -1,10 +1,9 @@
 //! A TLS handshake with the webhook, to see what it presents. Nothing is sent after it.
 
 use crate::cli::check::rules::certificates::Presented;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{self, CryptoProvider, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
+use crate::webhook::certificate::looker;
+use rustls::ALL_VERSIONS;
+use rustls::pki_types::ServerName;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpStream;
@@ -31,7 +30,7 @@ pub(in crate::cli::check) async fn present(address: &str, host: &str) -> Present
     let broken = |why: String| Presented::Broken {
         why: format!("{address}: {why}"),
     };
-    let config = match config() {
+    let config = match looker(ALL_VERSIONS) {
         Ok(config) => config,
         Err(error) => return broken(error.to_string()),
     };
@@ -45,65 +44,5 @@ pub(in crate::cli::check) async fn present(address: &str, host: &str) -> Present
     Presented::Chain {
         chain: connection.peer_certificates().unwrap_or_default().to_vec(),
         address: address.to_owned(),
-    }
-}
-
-/// A client that takes every certificate: what it takes is judged afterwards, and nothing is ever told to the other side.
-fn config() -> Result<ClientConfig, Error> {
-    let provider = Arc::new(crypto::aws_lc_rs::default_provider());
-    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions()?;
-    let config = builder
-        .dangerous()
-        .with_custom_certificate_verifier(Arc::new(Looker(provider)))
-        .with_no_client_auth();
-    Ok(config)
-}
-
-/// Looks at certificates and trusts none.
-#[derive(Debug)]
-struct Looker(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for Looker {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(
-            message,
-            certificate,
-            signature,
-            &self.0.signature_verification_algorithms,
-        )
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(
-            message,
-            certificate,
-            signature,
-            &self.0.signature_verification_algorithms,
-        )
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
     }
 }
