@@ -86,7 +86,8 @@ pub(super) fn rank(asked: Option<Redirection>, coverage: &Coverage, starved: &[&
 /// does, and after the rules are there. Those that run as the proxy's user are exempt from the rules, and all are where
 /// every port is skipped.
 pub(super) fn starved<'a>(pod: &Pod<'a>, config: &Config, user: i64) -> Vec<&'a str> {
-    if config.values.proxy.native_sidecar || config.skips_all_outbound() {
+    let has_any = !pod.init_containers().is_empty();
+    if config.values.proxy.native_sidecar || !has_any || config.skips_all_outbound() {
         return Vec::new();
     }
     let starved = pod

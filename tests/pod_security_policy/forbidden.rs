@@ -3,7 +3,7 @@
 use kube::Client;
 use serde_json::{Value, json};
 
-use crate::cluster::{Edition, Options, Verb, call, poll};
+use crate::cluster::{Cluster, Edition, Namespace, Options, Verb, call, poll};
 use crate::scene::{CNI, INJECT, PLAIN, Scene};
 use crate::site::{LIMIT, account, explain, grant, install, is_meshed, lax, seccomp_profiles, start};
 
@@ -63,6 +63,14 @@ async fn policies_that_nobody_may_read_are_unknown_and_hold_nobody_up() {
     }
 }
 
+/// Whether a pod is meshed by linkerd-init, and no container has a profile of seccomp.
+async fn without_profile(cluster: &Cluster, namespace: &Namespace) -> Option<()> {
+    let creator = cluster.client_as(Some(&account(CONTROLLER))).await;
+    let reply = namespace.seen_by(&creator).try_pod(&pod()).await;
+    let fits = is_meshed(&reply, Some("init-container")) && seccomp_profiles(&reply.body).is_empty();
+    fits.then_some(())
+}
+
 #[tokio::test]
 async fn policies_that_were_read_once_count_for_as_long_as_nothing_newer_is_known() {
     let mut cluster = start().await;
@@ -74,17 +82,8 @@ async fn policies_that_were_read_once_count_for_as_long_as_nothing_newer_is_know
     policy["metadata"].as_object_mut().unwrap().remove("annotations");
     let [role, binding] = grant(&namespace.name, "no-profiles");
     install(&client, &[policy, role, binding]).await;
-    let meshed = async || {
-        let reply = namespace
-            .seen_by(&cluster.client_as(Some(&account(CONTROLLER))).await)
-            .try_pod(&pod())
-            .await;
-        let fits = is_meshed(&reply, Some("init-container")) && seccomp_profiles(&reply.body).is_empty();
-        fits.then_some(())
-    };
-    poll(LIMIT, meshed)
-        .await
-        .expect("the pod is admitted without a profile");
+    let asked = async || without_profile(&cluster, &namespace).await;
+    poll(LIMIT, asked).await.expect("the pod is admitted without a profile");
     assert_eq!(scene.webhook.metric(FAILING).await, 0.0);
 
     forbid(&client).await;
@@ -96,15 +95,8 @@ async fn policies_that_were_read_once_count_for_as_long_as_nothing_newer_is_know
     let failing = async || (scene.webhook.metric(FAILING).await > 0.0).then_some(());
     poll(LIMIT, failing).await.expect("the watch of policies fails");
     assert_eq!(scene.webhook.metric(OBJECTS).await, 2.0);
-    let meshed = async || {
-        let reply = namespace
-            .seen_by(&cluster.client_as(Some(&account(CONTROLLER))).await)
-            .try_pod(&pod())
-            .await;
-        let fits = is_meshed(&reply, Some("init-container")) && seccomp_profiles(&reply.body).is_empty();
-        fits.then_some(())
-    };
-    poll(LIMIT, meshed).await.expect("the pod is admitted as before");
+    let asked = async || without_profile(&cluster, &namespace).await;
+    poll(LIMIT, asked).await.expect("the pod is admitted as before");
     let said = "watch failed, trying again resource=\"podsecuritypolicies\"";
     assert_eq!(scene.webhook.log().matches(said).count(), 1, "{}", scene.webhook.log());
 }
