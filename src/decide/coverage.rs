@@ -143,7 +143,10 @@ pub fn judge<'n>(
     }
     let covered = |node: &Node| plugins.iter().any(|plugin| plugin.covers(node));
     let (with, without): (Vec<&Node>, Vec<&Node>) = reachable.into_iter().partition(|node| covered(node));
-    let mut broken = with.iter().filter(|node| failing(&node.name));
+    // A new node on which the plugin is not ready yet keeps its start-up taint, and the pod away.
+    let mut broken = with
+        .iter()
+        .filter(|node| failing(&node.name) && !placement.is_kept_off(node));
     if let Some(first) = broken.next() {
         let failing = 1 + broken.count();
         // Where the pod is held to nodes for which the plugin is meant, some may fail there as elsewhere.
@@ -258,6 +261,20 @@ mod tests {
             failing(&json!({"nodeName": "b"}), &all, &plugins, &["a"]),
             Coverage::All { nodes: 1 }
         );
+        // A node that is new keeps the pods away until the plugin is there; whoever tolerates that is not kept away.
+        let taint = json!([{"key": "outrigger.linkerd.io/cni-not-ready", "effect": "NoSchedule"}]);
+        let mut new = cni("c");
+        new.taints = Node::read(&json!({"spec": {"taints": taint}})).taints;
+        let with_new = [cni("b"), new];
+        assert_eq!(
+            failing(&json!({}), &with_new, &plugins, &["c"]),
+            Coverage::All { nodes: 2 }
+        );
+        let everywhere = json!({"tolerations": [{"operator": "Exists"}]});
+        assert!(matches!(
+            failing(&everywhere, &with_new, &plugins, &["c"]),
+            Coverage::Failing { failing: 1, .. }
+        ));
         // Beside a node for which it is not meant, it is on some nodes for as long as it works on one.
         let some = [cni("a"), cni("b"), node("c", &json!({}))];
         let Coverage::Some { selector, .. } = failing(&json!({}), &some, &plugins, &["a"]) else {

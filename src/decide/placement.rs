@@ -153,6 +153,12 @@ impl Placement {
             && node.taints.iter().all(|taint| self.tolerates(taint))
     }
 
+    /// Whether the start-up taint keeps the pod off `node` for now: [`Placement::admits`] looks beyond it.
+    pub fn is_kept_off(&self, node: &Node) -> bool {
+        let mut startup = node.taints.iter().filter(|taint| taint.key == STARTUP_TAINT);
+        startup.any(|taint| !self.is_tolerated(taint))
+    }
+
     /// Whether the pod already asks for label `key`.
     pub fn selects(&self, key: &str) -> bool {
         self.node_selector.contains_key(key)
@@ -166,7 +172,12 @@ impl Placement {
     fn tolerates(&self, taint: &Taint) -> bool {
         let harmless =
             taint.effect == "PreferNoSchedule" || taint.key.starts_with(CONDITION_TAINTS) || taint.key == STARTUP_TAINT;
-        harmless || self.tolerations.iter().any(|toleration| tolerates(toleration, taint))
+        harmless || self.is_tolerated(taint)
+    }
+
+    /// Whether the pod itself tolerates `taint`.
+    fn is_tolerated(&self, taint: &Taint) -> bool {
+        self.tolerations.iter().any(|toleration| tolerates(toleration, taint))
     }
 }
 
