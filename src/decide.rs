@@ -222,21 +222,27 @@ fn repaired(mut draft: Draft, repair: Patch) -> Decision {
     draft.skip(SkipReason::SidecarAlreadyExists)
 }
 
-/// The pod's configuration, with a warning for each value that was not taken.
-fn configured(inputs: &Inputs<'_>, pod: &Pod<'_>, lack: Option<Lack<'_>>, draft: &mut Draft) -> Arc<Made> {
-    let installation = inputs.installation;
+/// What the pod's configuration is made from; `ordinary` where the proxy cannot be a native sidecar.
+fn settings<'a>(installation: &Prepared, namespace: &Namespace<'a>, pod: &'a Pod<'a>, ordinary: bool) -> Settings<'a> {
     let layers = Layers {
         namespace: Some(NamespaceLayer {
-            annotations: inputs.namespace.annotations,
-            labels: inputs.namespace.labels,
+            annotations: namespace.annotations,
+            labels: namespace.labels,
         }),
         pod,
         workload: None,
     };
-    let mut settings = Settings::read(installation, &layers);
-    if lack.is_some() {
-        settings = settings.without_native_sidecars();
+    let settings = Settings::read(installation, &layers);
+    match ordinary {
+        true => settings.without_native_sidecars(),
+        false => settings,
     }
+}
+
+/// The pod's configuration, with a warning for each value that was not taken.
+fn configured(inputs: &Inputs<'_>, pod: &Pod<'_>, lack: Option<Lack<'_>>, draft: &mut Draft) -> Arc<Made> {
+    let installation = inputs.installation;
+    let settings = settings(installation, &inputs.namespace, pod, lack.is_some());
     let made = installation.made(settings);
     let config = made.config();
     installation

@@ -1,7 +1,7 @@
 //! What the decision asks of a cluster, as plain data.
 
-use crate::decide::Coverage;
 use crate::decide::native_sidecars::OldKubelets;
+use crate::decide::{self, Coverage};
 use crate::policy::Installed;
 use crate::policy::pod_security::Server;
 use serde_json::{Map, Value};
@@ -16,6 +16,17 @@ pub struct Namespace {
     pub labels: Map<String, Value>,
     /// Its annotations but for kubectl's copy of the whole object; every value is a string.
     pub annotations: Map<String, Value>,
+}
+
+impl Namespace {
+    /// The same for a decision.
+    pub fn view(&self) -> decide::Namespace<'_> {
+        decide::Namespace {
+            name: &self.name,
+            labels: Some(&self.labels),
+            annotations: Some(&self.annotations),
+        }
+    }
 }
 
 /// The cluster at one moment, as one pod sees it.

@@ -309,12 +309,8 @@ async fn setups(shared: &Shared, mut setup: watch::Receiver<Arc<Setup>>) {
 
 /// Whether pods of `namespace` are of interest.
 fn is_wanted(options: &Options, namespace: &Namespace) -> bool {
-    let view = crate::decide::Namespace {
-        name: &namespace.name,
-        labels: Some(&namespace.labels),
-        annotations: Some(&namespace.annotations),
-    };
-    options.namespaces.contains(&namespace.name) || (!options.listed_only && crate::decide::rehearsal::is_meshed(&view))
+    options.namespaces.contains(&namespace.name)
+        || (!options.listed_only && crate::decide::rehearsal::is_meshed(&namespace.view()))
 }
 
 impl fmt::Debug for Probe {

@@ -92,14 +92,13 @@ impl<'a> Choice<'a> {
     /// Chooses, and completes `draft`.
     pub(super) fn make(&self, mut draft: Draft, metadata: Metadata) -> Decision {
         let mut standing = self.standing(&mut draft);
-        if let Err(error) = inject::check(self.config()) {
-            return draft.deny(DenyReason::Shape(error.to_string()));
-        }
         let user = inject::proxy_user(self.config());
-        standing.plain.figures = standing.figures();
-        match self.users_beside_application(user, &standing) {
-            Ok(users) => standing.plain.users = users,
-            Err(clash) => return draft.deny(clash),
+        match self.plain(user, &standing) {
+            Ok(plain) => standing.plain = plain,
+            Err(reason) => {
+                draft.policies.extend(standing.before().iter().cloned());
+                return draft.deny(reason);
+            }
         }
         let user = standing.plain.users.map_or(user, |users| users.proxy);
         let starved = ranking::starved(self.pod, self.config(), user);
@@ -156,6 +155,16 @@ impl<'a> Choice<'a> {
             }
         }
         None
+    }
+
+    /// What is asked of policies first, where the proxy would run as `user`; what stands in the way of all.
+    fn plain(&self, user: i64, standing: &Standing<'_>) -> Result<Variant, DenyReason> {
+        inject::check(self.config()).map_err(|error| DenyReason::Shape(error.to_string()))?;
+        Ok(Variant {
+            figures: standing.figures(),
+            users: self.users_beside_application(user, standing)?,
+            ..Variant::default()
+        })
     }
 
     /// Other users than those of the values, where a container of the application is the proxy's: its traffic would go

@@ -9,6 +9,7 @@ use crate::inject::Redirection;
 use crate::policy::Verdict;
 use crate::policy::pod_security::{Admission, Configuration, Exemption, Level, Policy};
 use crate::policy::probe::{Finding, Found, Refuser, Shape, Word, ago};
+use std::time::Duration;
 
 /// The policy of an opinion where no dry run was refused.
 const DRY_RUN: &str = "dry-run";
@@ -43,20 +44,16 @@ pub(super) fn read<'a>(
         trace.note(format_args!("{by}: unknown: {doubt} (found {})", ago(age)));
         return (admission, None);
     }
-    for shape in Shape::ALL {
-        let said = match finding.of(shape) {
-            Found::Admitted => "admitted".to_owned(),
-            Found::Refused(refusal) => format!("refused by {refusal}"),
-            Found::Unknown(answer) => answer.to_string(),
-        };
-        trace.note(format_args!("{by}: found {}: {}: {said}", ago(age), shape.word()));
+    if trace.is_kept() {
+        note(finding, age, trace);
     }
-    let believed = said_of(&admission);
+    let believed = in_force(&admission);
     let (admission, differs) = corrected(admission, finding);
     let known = is_configured(inputs);
-    let name = inputs.namespace.name;
-    let contradiction =
-        differs.map(|seen| format!("namespace {name}: {believed} was expected, a dry run shows {seen}"));
+    let contradiction = differs.map(|seen| {
+        let (name, believed) = (inputs.namespace.name, said_of(believed));
+        format!("namespace {name}: {believed} was expected, a dry run shows {seen}")
+    });
     match &contradiction {
         // The decision warns of it.
         Some(_) if known => {}
@@ -69,6 +66,19 @@ pub(super) fn read<'a>(
         contradiction: contradiction.filter(|_| known),
     };
     (admission, Some(probed))
+}
+
+/// What was found of each shape.
+fn note(finding: &Finding, age: Duration, trace: &mut Trace) {
+    for shape in Shape::ALL {
+        let said = match finding.of(shape) {
+            Found::Admitted => "admitted".to_owned(),
+            Found::Refused(refusal) => format!("refused by {refusal}"),
+            Found::Unknown(answer) => answer.to_string(),
+        };
+        let (by, word) = (kind::PROBE, shape.word());
+        trace.note(format_args!("{by}: found {}: {word}: {said}", ago(age)));
+    }
 }
 
 /// Whether somebody has said what Pod Security does where no label says so.
@@ -105,8 +115,8 @@ fn in_force(admission: &Admission<'_>) -> Option<Policy> {
     (admission.exemption() != Some(Exemption::Namespace)).then_some(admission.policies().enforce)
 }
 
-fn said_of(admission: &Admission<'_>) -> String {
-    in_force(admission).map_or_else(|| "an exemption".to_owned(), |policy| policy.to_string())
+fn said_of(enforced: Option<Policy>) -> String {
+    enforced.map_or_else(|| "an exemption".to_owned(), |policy| policy.to_string())
 }
 
 impl Probed<'_> {

@@ -3,10 +3,10 @@
 //! They have the installation's real containers, images and names, as a pod of the namespace would get them. They bear a
 //! label that Linkerd's injector and ours pass over, so that nobody injects into what is injected already.
 
-use super::Namespace;
 use super::eligibility::asks_for_injection;
+use super::{Namespace, settings};
 use crate::config::annotation::{CONTROL_PLANE_COMPONENT, INJECT};
-use crate::config::{Demand, Figures, Layers, NamespaceLayer, Settings, Variant};
+use crate::config::{Demand, Figures, Variant};
 use crate::inject::patch::Patch;
 use crate::inject::{self, Metadata, Prepared, Redirection, Shape};
 use crate::pod::Pod;
@@ -52,18 +52,7 @@ pub fn rehearse(
     let values = &installation.values;
     let plain = plain(&format!("{}:{}", values.proxy.image.name, values.proxy_version()));
     let pod = Pod::new(&plain);
-    let layers = Layers {
-        namespace: Some(NamespaceLayer {
-            annotations: namespace.annotations,
-            labels: namespace.labels,
-        }),
-        pod: &pod,
-        workload: None,
-    };
-    let mut settings = Settings::read(installation, &layers);
-    if release < Release::NATIVE_SIDECARS {
-        settings = settings.without_native_sidecars();
-    }
+    let mut settings = settings(installation, namespace, &pod, release < Release::NATIVE_SIDECARS);
     if with_figures {
         let figures = Figures {
             cpu: Demand::Limit,
@@ -149,10 +138,7 @@ mod tests {
     }
 
     fn injected(rehearsal: &Rehearsal, patch: &Result<Patch, String>) -> Value {
-        let mut pod = rehearsal.plain.clone();
-        let operations: json_patch::Patch = serde_json::from_slice(patch.as_ref().unwrap().as_json()).unwrap();
-        json_patch::patch(&mut pod, &operations).unwrap();
-        pod
+        patch.as_ref().unwrap().applied_to(&rehearsal.plain).unwrap()
     }
 
     #[test]

@@ -86,7 +86,7 @@ pub(super) fn explain(variant: Variant, draft: &mut Draft) {
     }
     if let Some(Users { proxy, validator }) = variant.users {
         draft.trace.note(format_args!(
-            "the proxy runs as user {proxy}, linkerd-init or the validator as {validator}: the policy admits no other"
+            "the proxy runs as user {proxy}, linkerd-init or the validator as {validator}: policy and application leave no other"
         ));
     }
 }

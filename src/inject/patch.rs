@@ -78,6 +78,16 @@ impl Patch {
         self.json.is_empty()
     }
 
+    /// `object` after the patch; an error says which operation does not fit it.
+    #[cfg(feature = "webhook")]
+    pub fn applied_to(&self, object: &Value) -> Result<Value, String> {
+        let operations: json_patch::Patch =
+            serde_json::from_slice(self.as_json()).map_err(|error| error.to_string())?;
+        let mut patched = object.clone();
+        json_patch::patch(&mut patched, &operations).map_err(|error| error.to_string())?;
+        Ok(patched)
+    }
+
     /// The patch as JSON text.
     pub fn as_json(&self) -> &[u8] {
         if self.is_empty() { b"[]" } else { &self.json }

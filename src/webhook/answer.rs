@@ -124,7 +124,7 @@ impl App {
                 kind,
                 &review.object,
                 &setup.installation,
-                &namespace_of(&namespace),
+                &namespace.view(),
                 Trace::off(),
             );
             // Pod Security judges pods alone: whatever stands there is nobody's opinion.
@@ -164,7 +164,7 @@ impl App {
         let server = known.server.unwrap_or_else(|| Server::from(Release::NEWEST));
         let inputs = Inputs {
             pod: question.template,
-            namespace: namespace_of(namespace),
+            namespace: namespace.view(),
             owner: question.owner,
             requester: question.requester,
             installation: &setup.installation,
@@ -221,14 +221,6 @@ fn is_ours_already(decision: &Decision, pod: &Value) -> bool {
         && Pod::new(pod)
             .annotation(CREATED_BY)
             .is_some_and(|by| by.starts_with(OURS))
-}
-
-fn namespace_of(namespace: &cluster::Namespace) -> decide::Namespace<'_> {
-    decide::Namespace {
-        name: &namespace.name,
-        labels: Some(&namespace.labels),
-        annotations: Some(&namespace.annotations),
-    }
 }
 
 fn coverage(setup: &Setup, known: &cluster::Facts) -> Arc<Coverage> {

@@ -5,7 +5,7 @@ use crate::decide::{Decision, Opinion, Outcome};
 use crate::inject::Redirection;
 use crate::inject::patch::Patch;
 use crate::policy::Verdict;
-use anyhow::{Context, Result};
+use anyhow::{Result, anyhow};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
@@ -24,10 +24,8 @@ pub(in crate::cli) struct Entry {
 impl Entry {
     /// The pod after the patch.
     pub(in crate::cli) fn after(&self) -> Result<Value> {
-        let mut after = self.before.clone();
-        let patch: json_patch::Patch = serde_json::from_slice(self.decision.patch.as_json())?;
-        json_patch::patch(&mut after, &patch).with_context(|| format!("patch of {}", self.workload))?;
-        Ok(after)
+        let after = self.decision.patch.applied_to(&self.before);
+        after.map_err(|error| anyhow!("patch of {}: {error}", self.workload))
     }
 
     /// The annotation that is written on an object which is left alone otherwise.

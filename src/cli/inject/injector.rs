@@ -115,7 +115,7 @@ impl Injector {
             false => (self.annotations(&workload), Vec::new()),
         };
         Ok(Changed {
-            value: apply(object, &patch).map_err(failed)?,
+            value: patch.applied_to(object).map_err(failed)?,
             outcome: Outcome::Injected,
             warnings,
         })
@@ -319,14 +319,7 @@ fn annotated(object: &Value, prefix: &str, annotations: BTreeMap<String, String>
         labels: BTreeMap::new(),
     };
     let place = object.pointer(prefix).unwrap_or(&Value::Null);
-    apply(object, &metadata_patch(&metadata, place, prefix))
-}
-
-fn apply(object: &Value, patch: &Patch) -> Result<Value, String> {
-    let patch: json_patch::Patch = serde_json::from_slice(patch.as_json()).map_err(|error| error.to_string())?;
-    let mut patched = object.clone();
-    json_patch::patch(&mut patched, &patch).map_err(|error| error.to_string())?;
-    Ok(patched)
+    metadata_patch(&metadata, place, prefix).applied_to(object)
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use crate::pod::workload::Kind;
 use crate::policy::pod_security::{self, Server};
 use crate::policy::probe::Word;
 use crate::policy::{Installed, Release, Requester, Verdict};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use clap::{Args, ValueEnum};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
@@ -217,9 +217,8 @@ impl Workload {
 
     /// The pod after the decision's patch, as a policy sees it.
     pub(super) fn after(&self, decision: &Decision) -> Result<Value> {
-        let mut pod = self.pod.clone();
-        let patch: json_patch::Patch = serde_json::from_slice(decision.patch.as_json())?;
-        json_patch::patch(&mut pod, &patch).with_context(|| format!("patch of {}", self.title))?;
+        let patched = decision.patch.applied_to(&self.pod);
+        let mut pod = patched.map_err(|error| anyhow!("patch of {}: {error}", self.title))?;
         pod_security::default(&mut pod);
         Ok(pod)
     }

@@ -2,9 +2,8 @@
 
 use super::metrics::Metrics;
 use crate::cluster::facts::Namespace;
+use crate::decide::Setup;
 use crate::decide::rehearsal::{NAME, Rehearsal, rehearse};
-use crate::decide::{self, Setup};
-use crate::inject::patch::Patch;
 use crate::policy::Release;
 use crate::policy::probe::{Answer, Cause, Finding, Found, Shape, classify, digest};
 use kube::Client;
@@ -129,7 +128,7 @@ impl Asker<'_> {
             Shape::Cni => &rehearsal.cni,
         };
         let injected = patch.as_ref().map_err(Clone::clone);
-        match injected.and_then(|patch| injected_with(&rehearsal.plain, patch)) {
+        match injected.and_then(|patch| patch.applied_to(&rehearsal.plain)) {
             Ok(pod) => self.create(namespace, &pod).await,
             Err(why) => Answer::unknown(Cause::Unmade, &why),
         }
@@ -178,20 +177,7 @@ fn nameless(message: &str) -> String {
 
 /// The pods to ask for.
 fn prepared(setup: &Setup, namespace: &Namespace, release: Release, with_figures: bool) -> Result<Rehearsal, String> {
-    let view = decide::Namespace {
-        name: &namespace.name,
-        labels: Some(&namespace.labels),
-        annotations: Some(&namespace.annotations),
-    };
-    rehearse(&setup.installation, &view, release, with_figures)
-}
-
-/// `plain` after `patch`.
-fn injected_with(plain: &Value, patch: &Patch) -> Result<Value, String> {
-    let operations: json_patch::Patch = serde_json::from_slice(patch.as_json()).map_err(|error| error.to_string())?;
-    let mut pod = plain.clone();
-    json_patch::patch(&mut pod, &operations).map_err(|error| error.to_string())?;
-    Ok(pod)
+    rehearse(&setup.installation, &namespace.view(), release, with_figures)
 }
 
 #[cfg(test)]
