@@ -1,6 +1,6 @@
 //! Objects that fill a cluster, each with the path that it is created at.
 
-use crate::cluster::{Verb, call};
+use crate::cluster;
 use futures::StreamExt;
 use kube::Client;
 use serde_json::{Value, json};
@@ -14,8 +14,7 @@ pub(crate) type Object = (String, Value);
 /// Creates `objects`, in no order.
 pub(crate) async fn create(client: &Client, objects: impl IntoIterator<Item = Object>) {
     let create = |(path, object): Object| async move {
-        let reply = call(client, Verb::Create, &path, Some(&object)).await.unwrap();
-        assert!(reply.accepted(), "{path}: {}", reply.body);
+        cluster::create(client, &path, &object).await;
     };
     futures::stream::iter(objects)
         .for_each_concurrent(AT_ONCE, create)

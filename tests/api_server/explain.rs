@@ -8,7 +8,7 @@ use kube::Client;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::cluster::{Cluster, Namespace, Options, Verb, call};
+use crate::cluster::{Cluster, Namespace, Options, create};
 
 /// A deployment without its namespace object: what the namespace says is the cluster's to tell.
 const DEPLOYMENT: &str = "\
@@ -32,11 +32,6 @@ metadata:
   annotations: {linkerd.io/inject: enabled}
 ---
 ";
-
-async fn create(client: &Client, path: &str, object: &Value) {
-    let reply = call(client, Verb::Create, path, Some(object)).await.unwrap();
-    assert!(reply.accepted(), "{path}: {} {}", reply.code, reply.body);
-}
 
 /// Nodes, the plugin on one of them, a namespace that refuses `linkerd-init`, and a Linkerd installation.
 async fn furnish(client: &Client) {

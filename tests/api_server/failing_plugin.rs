@@ -5,18 +5,13 @@ use std::time::Duration;
 use kube::Client;
 use serde_json::{Value, json};
 
-use crate::cluster::{Cluster, Namespace, Options, Reply, Verb, call, poll};
+use crate::cluster::{Cluster, Namespace, Options, Reply, Verb, call, create, poll};
 use crate::mesh;
 use crate::pod;
 use crate::scene::{PLAIN, Scene};
 
 /// The webhook looks every few seconds.
 const LIMIT: Duration = Duration::from_secs(60);
-
-async fn create(client: &Client, path: &str, object: &Value) {
-    let reply = call(client, Verb::Create, path, Some(object)).await.unwrap();
-    assert!(reply.accepted(), "{path}: {} {}", reply.code, reply.body);
-}
 
 async fn patch(client: &Client, path: &str, patch: &Value) {
     let reply = call(client, Verb::Patch, path, Some(patch)).await.unwrap();

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use kube::Client;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::cluster::{Cluster, Options, Verb, Webhook, WebhookOptions, call, poll};
+use crate::cluster::{Cluster, Options, Verb, Webhook, WebhookOptions, call, create, poll};
 use crate::pod;
 use crate::scene::{CNI, INJECT, Scene};
 
@@ -39,11 +39,6 @@ pub(crate) async fn serve_constraints(client: &Client) {
         reply.is_ok_and(|reply| reply.accepted()).then_some(())
     };
     poll(LIMIT, served).await.expect("the definition is served");
-}
-
-async fn create(client: &Client, path: &str, object: &Value) {
-    let reply = call(client, Verb::Create, path, Some(object)).await.unwrap();
-    assert!(reply.accepted(), "{path}: {} {}", reply.code, reply.body);
 }
 
 /// Waits until `webhook` knows `count` objects of `resource` and watches them.

@@ -41,7 +41,7 @@ pub(crate) use deadline::poll;
 pub(crate) use namespace::Namespace;
 pub(crate) use port::Port;
 pub(crate) use registration::{FailurePolicy, Registration};
-pub(crate) use reply::{Reply, Verb, call};
+pub(crate) use reply::{Reply, Verb, call, create};
 pub(crate) use tls_dir::TlsDir;
 pub(crate) use webhook::{Webhook, WebhookOptions};
 

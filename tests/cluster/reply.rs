@@ -67,6 +67,14 @@ pub(crate) async fn call(
     Ok(Reply { code, body, warnings })
 }
 
+/// Creates `object` at `path`, and returns it as it is stored.
+pub(crate) async fn create(client: &Client, path: &str, object: &Value) -> Value {
+    let reply = call(client, Verb::Create, path, Some(object)).await;
+    let reply = reply.expect("the API server answers");
+    assert!(reply.accepted(), "{path}: {} {}", reply.code, reply.body);
+    reply.body
+}
+
 /// The texts of headers of the form `299 - "text"`, the only one that the API server writes.
 fn warnings(headers: &HeaderMap) -> Vec<String> {
     let text = |value: &str| {

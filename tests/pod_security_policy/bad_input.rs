@@ -3,9 +3,9 @@
 
 use serde_json::{Value, json};
 
-use crate::cluster::{Reply, Verb, call};
+use crate::cluster::{Reply, Verb, call, create};
 use crate::scene::{PLAIN, Scene};
-use crate::site::{POLICIES, Place, create, explain, grant, install, is_meshed, lax, policy_of, shared};
+use crate::site::{POLICIES, Place, explain, grant, install, is_meshed, lax, policy_of, shared};
 
 const CONTROLLER: &str = "replicaset-controller";
 

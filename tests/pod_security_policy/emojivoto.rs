@@ -3,11 +3,11 @@
 use kube::Client;
 use serde_json::{Value, json};
 
-use crate::cluster::{AuditEvent, Reply, Verb, call, poll};
+use crate::cluster::{AuditEvent, Reply, Verb, call, create, poll};
 use crate::mesh;
 use crate::printed::{manifests, pods, printed};
 use crate::scene::{CNI, PLAIN, Scene};
-use crate::site::{LIMIT, POLICIES, Place, create, install, is_meshed, policy_of, seccomp_profiles, shared, start};
+use crate::site::{LIMIT, POLICIES, Place, install, is_meshed, policy_of, seccomp_profiles, shared, start};
 
 /// Who the workloads run as, beside `default`.
 const ACCOUNTS: [&str; 3] = ["emoji", "voting", "web"];

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
-use crate::cluster::{Cluster, Edition, Namespace, Options, Reply, Verb, call, poll};
+use crate::cluster::{Cluster, Edition, Namespace, Options, Reply, create, poll};
 use crate::mesh;
 use crate::scene::INJECT;
 
@@ -69,13 +69,6 @@ pub(crate) fn grant(namespace: &str, policy: &str) -> [Value; 2] {
         json!({"apiVersion": format!("{api}/v1"), "kind": "RoleBinding", "metadata": metadata, "subjects": [subject],
             "roleRef": {"apiGroup": api, "kind": "Role", "name": name}}),
     ]
-}
-
-/// Creates `object` at `path`, and returns it.
-pub(crate) async fn create(client: &Client, path: &str, object: &Value) -> Value {
-    let reply = call(client, Verb::Create, path, Some(object)).await.unwrap();
-    assert!(reply.accepted(), "{path}: {} {}", reply.code, reply.body);
-    reply.body
 }
 
 /// Creates policies, and the rights to use them.

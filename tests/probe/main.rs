@@ -33,7 +33,7 @@ use std::time::Duration;
 use kube::Client;
 use serde_json::{Value, json};
 
-use crate::cluster::{Namespace, Verb, Webhook, call, poll};
+use crate::cluster::{Namespace, Webhook, create, poll};
 
 /// A probe notices a change within seconds, asks once and writes a second later.
 const LIMIT: Duration = Duration::from_secs(240);
@@ -48,11 +48,6 @@ fn pod() -> Value {
         "metadata": {"name": "web", "labels": {"team": "shop"}},
         "spec": {"securityContext": of_pod, "containers": [{"name": "web", "image": "web", "securityContext": context}]},
     })
-}
-
-async fn create(client: &Client, path: &str, object: &Value) {
-    let reply = call(client, Verb::Create, path, Some(object)).await.unwrap();
-    assert_eq!(reply.code, 201, "{path}: {}", reply.body);
 }
 
 /// A node that Linkerd's CNI plugin is meant for, and one that it is not: `linkerd-init` comes first, and the plugin where
