@@ -52,6 +52,7 @@ mod reinvocation;
 mod reload;
 mod scene;
 mod services;
+mod takeover;
 mod workload;
 
 use std::io::{Write, stderr};
