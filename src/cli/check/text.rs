@@ -1,5 +1,7 @@
 //! The answer for people, as `linkerd check` prints its own: sections, a sign a line, and what to do.
 
+mod changes;
+
 use super::Answer;
 use super::code::Section;
 use super::finding::{Finding, Status};
@@ -34,13 +36,15 @@ pub(super) fn render(answer: &Answer, paint: Paint) -> String {
     text + &paint.line(&format!("Status check results are {sign}"), tone)
 }
 
-/// Ends a section; that of workloads with a table.
+/// Ends a section; those of workloads and of what changes for them with a table.
 fn close(text: &mut String, section: Option<Section>, answer: &Answer, paint: Paint) {
     let Some(section) = section else {
         return;
     };
     if section == Section::Workloads {
         text.push_str(&table(&answer.workloads, paint));
+    } else if section == Section::Takeover {
+        text.push_str(&changes::table(answer.changes.as_deref().unwrap_or_default(), paint));
     }
     text.push('\n');
 }
