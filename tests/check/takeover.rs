@@ -191,7 +191,7 @@ async fn unusual(client: &Client, kubeconfig: &Path) {
     assert!(
         answer
             .says("takeover_meshed")
-            .contains("would get a proxy: left alone today, then cni\nbank/Deployment/web: ")
+            .contains("would get a proxy: no-proxy today, then cni\nbank/Deployment/web: ")
     );
     let answer = Answer::to(kubeconfig, &["--pre", "--linkerd-namespace", "elsewhere"]);
     let said = answer.says("takeover_elsewhere");
@@ -208,8 +208,8 @@ async fn many(client: &Client, kubeconfig: &Path) {
     workloads(client, "crowd", "baseline", &all).await;
     let (_, printed) = text(kubeconfig, &["--pre"]);
     let rows = [
-        "WORKLOADS  TODAY           THEN        REASON",
-        "31         left alone      cni         cni_covers_every_node",
+        "WORKLOADS  NAMESPACES       TODAY           THEN      REASON",
+        "31         bank and 1 more  no-proxy        cni       cni_covers_every_node",
     ];
     for row in rows {
         assert!(printed.contains(row), "{printed}");
@@ -239,7 +239,16 @@ async fn on_the_way_one_is_told_who_is_asked() {
         apply(&cluster, &beside(&text));
     }
     apply(&cluster, &beside(&FailurePolicy::Ignore.filled_in(b"nobody's", 443)));
+    // The Secret that our Deployment names, not Linkerd's.
+    let secret = json!({
+        "metadata": {"name": "linkerd-outrigger-k8s-tls"}, "type": "kubernetes.io/tls",
+        "stringData": {"tls.crt": "nobody's", "tls.key": "nobody's"},
+    });
+    let path = "/api/v1/namespaces/linkerd/secrets";
+    let reply = call(&client, Verb::Create, path, Some(&secret)).await.unwrap();
+    assert_eq!(reply.code, 201, "{}", reply.body);
     let answer = Answer::to(&kubeconfig, &[]);
+    assert!(answer.has("serving_certificate_unreadable"), "{answer:#?}");
     let said = answer.says("webhook_registered_twice");
     assert!(
         said.starts_with("warning: ours is asked first, and Linkerd's about the same pods after it"),

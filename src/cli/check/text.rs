@@ -131,13 +131,17 @@ fn grouped(workloads: &[&Judged]) -> Table {
     for (common, (namespaces, number)) in groups {
         let [_, _, admitted, ..] = &common;
         let tone = tone(admitted);
-        let first = namespaces.first().copied().unwrap_or_default();
-        let places = match namespaces.len() {
-            1 => first.to_owned(),
-            number => format!("{first} and {} more", number - 1),
-        };
-        let own = [number.to_string(), places];
+        let own = [number.to_string(), places(&namespaces)];
         table.add(own.into_iter().chain(common).collect(), tone);
     }
     table
+}
+
+/// The first of several namespaces, and how many more there are.
+fn places(namespaces: &BTreeSet<&str>) -> String {
+    let first = namespaces.first().copied().unwrap_or_default();
+    match namespaces.len() {
+        0 | 1 => first.to_owned(),
+        number => format!("{first} and {} more", number - 1),
+    }
 }

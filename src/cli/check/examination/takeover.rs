@@ -19,9 +19,13 @@ impl Subject<'_> {
         }
     }
 
-    /// What a takeover changes, and for which workloads; nothing where there is nobody to take over from.
+    /// What a takeover changes, and for which workloads; nothing where there is nobody to take over from, or where it cannot
+    /// be seen whose injectors there are.
     pub(super) fn takeover(&self) -> (Vec<Finding>, Vec<Change>) {
         let backends = self.backends();
+        if self.facts.deployments.is_none() {
+            return (Vec::new(), Vec::new());
+        }
         let mut findings = Vec::from_iter(takeover::injectors(backends.deployments));
         let planned = takeover::planned();
         let planned = Webhook::all(slice::from_ref(&planned));

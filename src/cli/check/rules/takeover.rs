@@ -66,8 +66,14 @@ pub(in crate::cli::check) fn linkerds<'w, 'a>(
     webhooks: &'w [Webhook<'a>],
     backends: Backends<'_>,
 ) -> Option<&'w Webhook<'a>> {
+    let ours_is_there = backends.injectors().any(Injector::is_ours);
     let mut entries = webhooks.iter().filter(|it| it.is_of_injector());
-    entries.find(|webhook| backends.whose(webhook) != Whose::Ours)
+    entries.find(|webhook| match backends.whose(webhook) {
+        Whose::Linkerds => true,
+        Whose::Ours => false,
+        // Nobody stands behind it, or somebody who cannot be seen.
+        Whose::Unknown => !ours_is_there,
+    })
 }
 
 /// Our entry among `webhooks`.

@@ -1,10 +1,10 @@
 //! The table of what changes for workloads: one by one, or what many have in common.
 
-use super::WORKLOADS;
+use super::{WORKLOADS, places};
 use crate::cli::check::rules::takeover::change::{Change, Fate};
 use crate::cli::paint::{Paint, Tone};
 use crate::cli::table::Table;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What becomes of a pod today, what then, and why.
 type Common<'a> = [&'a str; 3];
@@ -42,14 +42,17 @@ fn single(changes: &[Change]) -> Table {
 }
 
 fn grouped(changes: &[Change]) -> Table {
-    let mut groups: BTreeMap<Common<'_>, (usize, Tone)> = BTreeMap::new();
+    let mut groups: BTreeMap<Common<'_>, (BTreeSet<&str>, usize, Tone)> = BTreeMap::new();
     for change in changes {
-        groups.entry(common(change)).or_insert_with(|| (0, tone(change))).0 += 1;
+        let of = || (BTreeSet::new(), 0, tone(change));
+        let (namespaces, number, _) = groups.entry(common(change)).or_insert_with(of);
+        namespaces.insert(&change.namespace);
+        *number += 1;
     }
-    let mut table = Table::new(&["WORKLOADS", "TODAY", "THEN", "REASON"]);
-    for (common, (number, tone)) in groups {
-        let row = common.into_iter().map(str::to_owned);
-        table.add([number.to_string()].into_iter().chain(row).collect(), tone);
+    let mut table = Table::new(&["WORKLOADS", "NAMESPACES", "TODAY", "THEN", "REASON"]);
+    for (common, (namespaces, number, tone)) in groups {
+        let own = [number.to_string(), places(&namespaces)];
+        table.add(own.into_iter().chain(common.map(str::to_owned)).collect(), tone);
     }
     table
 }

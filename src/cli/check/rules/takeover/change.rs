@@ -47,8 +47,8 @@ impl Fate {
     /// The word in JSON and in the table.
     pub(in crate::cli::check) fn word(self) -> &'static str {
         match self {
-            Self::LeftAlone => "left alone",
-            Self::Injected(Redirection::None) => "injected",
+            Self::LeftAlone => "no-proxy",
+            Self::Injected(Redirection::None) => "no-redirection",
             Self::Injected(redirection) => redirection.word(),
             Self::Refused => "refused",
         }
