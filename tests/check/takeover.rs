@@ -38,7 +38,9 @@ async fn plugin(client: &Client) {
     let reply = call(client, Verb::Create, "/api/v1/nodes", Some(&node)).await.unwrap();
     assert_eq!(reply.code, 201, "{}", reply.body);
     let namespace = Namespace::create_named(client, "linkerd-cni", &[], &[]).await;
-    let mut daemon_set = deployment("linkerd-cni", &json!({"tolerations": [{"operator": "Exists"}]}));
+    let volumes = json!([{"name": "net", "hostPath": {"path": "/etc/cni/net.d"}}]);
+    let spec = json!({"tolerations": [{"operator": "Exists"}], "volumes": volumes});
+    let mut daemon_set = deployment("linkerd-cni", &spec);
     daemon_set["metadata"]["labels"] = json!({"k8s-app": "linkerd-cni"});
     post(&namespace, "apis/apps/v1", "daemonsets", &daemon_set).await;
 }

@@ -246,7 +246,10 @@ async fn install_plugin(client: &Client) {
         "metadata": {"name": "linkerd-cni", "labels": labels},
         "spec": {"selector": {"matchLabels": labels}, "template": {
             "metadata": {"labels": labels},
-            "spec": {"tolerations": [{"operator": "Exists"}], "containers": [{"name": "install-cni", "image": "cni"}]},
+            "spec": {
+                "tolerations": [{"operator": "Exists"}], "containers": [{"name": "install-cni", "image": "cni"}],
+                "volumes": [{"name": "net", "hostPath": {"path": "/etc/cni/net.d"}}],
+            },
         }},
     });
     let reply = namespace.post("apis/apps/v1", "daemonsets", &daemon_set).await;
