@@ -110,16 +110,15 @@ impl Installation {
         if self.values.proxy_version().is_empty() {
             return Err(ConfigError::NoVersion);
         }
-        if self.trust_anchors.trim().is_empty() {
-            return Err(ConfigError::NoTrustAnchors);
+        let networks = self.values.cluster_networks.as_str();
+        // No network at all is no mistake.
+        let mut networks = networks.trim_matches(',').split(',').filter(|_| !networks.is_empty());
+        if let Some(network) = networks.find(|network| network.parse::<ipnet::IpNet>().is_err()) {
+            return Err(ConfigError::Network(network.to_owned()));
         }
-        let networks = self.values.cluster_networks.trim_matches(',');
-        match networks
-            .split(',')
-            .find(|network| network.parse::<ipnet::IpNet>().is_err())
-        {
-            Some(network) => Err(ConfigError::Network(network.to_owned())),
-            None => Ok(()),
+        match self.trust_anchors.trim() {
+            "" => Err(ConfigError::NoTrustAnchors),
+            _ => Ok(()),
         }
     }
 
@@ -353,7 +352,21 @@ mod tests {
         assert_eq!(parse("").unwrap().check(), Err(ConfigError::NoVersion));
         let without_anchors = Installation::parse(&["linkerdVersion: v1"], Some("\n"), "linkerd").unwrap();
         assert_eq!(without_anchors.check(), Err(ConfigError::NoTrustAnchors));
-        let networks = parse("linkerdVersion: v1\nclusterNetworks: 10.0.0.0/8,bad").unwrap();
-        assert_eq!(networks.check(), Err(ConfigError::Network("bad".to_owned())));
+        let networks = |list: &str| {
+            parse(&format!("linkerdVersion: v1\nclusterNetworks: '{list}'"))
+                .unwrap()
+                .check()
+        };
+        for list in ["", "10.0.0.0/8", ",10.0.0.0/8,fd00::/8,"] {
+            assert_eq!(networks(list), Ok(()), "{list:?}");
+        }
+        for (list, bad) in [
+            ("10.0.0.0/8,bad", "bad"),
+            ("10.0.0.0/8, fd00::/8", " fd00::/8"),
+            ("10.0.0.1", "10.0.0.1"),
+            (",", ""),
+        ] {
+            assert_eq!(networks(list), Err(ConfigError::Network(bad.to_owned())), "{list:?}");
+        }
     }
 }
