@@ -21,6 +21,7 @@ mod meshed;
 mod outcome;
 mod policies;
 mod probing;
+mod quality;
 mod ranking;
 mod reason;
 mod refusal;
@@ -271,6 +272,9 @@ fn configured(inputs: &Inputs<'_>, pod: &Pod<'_>, lack: Option<Lack<'_>>, draft:
     if !config.values.proxy.native_sidecar && inputs.owner.is_some_and(of_job) {
         let text = "the proxy is an ordinary container, which runs on when the Job's own are done".to_owned();
         draft.warn(Caution::JobWillNotFinish, text);
+    }
+    if let Some(text) = quality::lost_guarantee(pod, config) {
+        draft.warn(Caution::GuaranteeLost, text);
     }
     made
 }
