@@ -279,10 +279,11 @@ fn configured(inputs: &Inputs<'_>, pod: &Pod<'_>, lack: Option<Lack<'_>>, draft:
     made
 }
 
-/// A pod that is left alone still gets the list of its opaque ports, unless it is a mirror: one that differs from its
-/// static pod in anything is deleted by the kubelet and made anew, for ever.
+/// A pod that is left alone still gets the list of its opaque ports, unless nobody will be asked about it, or it is a
+/// mirror: one that differs from its static pod in anything is deleted by the kubelet and made anew, for ever.
 fn skip(mut draft: Draft, inputs: &Inputs<'_>, reasons: SkipReasons) -> Decision {
-    if !reasons.contains(SkipReason::MirrorPod) {
+    let untouchable = [SkipReason::MirrorPod, SkipReason::WebhooksDisabled];
+    if !untouchable.into_iter().any(|reason| reasons.contains(reason)) {
         let default = &inputs.installation.opaque_ports;
         draft.patch = opaque_ports::patch(Kind::Pod, inputs.pod, inputs.namespace.annotations, default);
     }

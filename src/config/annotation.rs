@@ -31,6 +31,9 @@ pub const CONTROL_PLANE_COMPONENT: &str = "linkerd.io/control-plane-component";
 /// Label of the CNI plugin's own objects, which the injector leaves alone.
 pub const CNI_RESOURCE: &str = "linkerd.io/cni-resource";
 
+/// Label of namespaces: `disabled` keeps the API server from asking Linkerd's webhooks about anything in them.
+pub const ADMISSION_WEBHOOKS: &str = "config.linkerd.io/admission-webhooks";
+
 /// Ports whose protocol is not detected, on pods, services and namespaces.
 pub const OPAQUE_PORTS: &str = "config.linkerd.io/opaque-ports";
 

@@ -2,7 +2,7 @@
 
 use super::{Namespace, Round, Trace};
 use crate::config::Installation;
-use crate::config::annotation::{CNI_RESOURCE, CONTROL_PLANE_COMPONENT, MIRROR_POD, inject_mode};
+use crate::config::annotation::{ADMISSION_WEBHOOKS, CNI_RESOURCE, CONTROL_PLANE_COMPONENT, MIRROR_POD, inject_mode};
 use crate::inject::{NETWORK_VALIDATOR, PROXY, PROXY_INIT, SERVICE_ACCOUNT};
 use crate::pod::{Pod, boolean, container_name, list, text};
 use serde_json::Value;
@@ -40,6 +40,8 @@ pub enum SkipReason {
     NodeCriticalPod,
     /// The pod is part of Linkerd's control plane or of the CNI plugin.
     ControlPlanePod,
+    /// A label of the namespace keeps the API server from asking the webhook.
+    WebhooksDisabled,
     /// No redirection fits, and the operator wants such pods admitted without a proxy.
     NoRedirectionAdmitted,
 }
@@ -62,6 +64,7 @@ impl SkipReason {
             Self::SystemNamespace => "system_namespace",
             Self::NodeCriticalPod => "node_critical_pod",
             Self::ControlPlanePod => "control_plane_pod",
+            Self::WebhooksDisabled => "webhooks_disabled",
             Self::NoRedirectionAdmitted => "no_redirection_admitted",
         }
     }
@@ -70,7 +73,11 @@ impl SkipReason {
     pub(super) fn is_of_the_cluster(self) -> bool {
         matches!(
             self,
-            Self::MirrorPod | Self::SystemNamespace | Self::NodeCriticalPod | Self::ControlPlanePod
+            Self::MirrorPod
+                | Self::SystemNamespace
+                | Self::NodeCriticalPod
+                | Self::ControlPlanePod
+                | Self::WebhooksDisabled
         )
     }
 }
@@ -98,6 +105,9 @@ impl fmt::Display for SkipReason {
             Self::SystemNamespace => "pods of kube-system are left alone",
             Self::NodeCriticalPod => "pods of priority class system-node-critical are left alone",
             Self::ControlPlanePod => "pods of Linkerd's control plane and of its CNI plugin are left alone",
+            Self::WebhooksDisabled => {
+                "config.linkerd.io/admission-webhooks: disabled at the namespace keeps the API server from asking the webhook"
+            }
             Self::NoRedirectionAdmitted => "no way to redirect the pod's traffic is left, and onRefused is skip",
         })
     }
@@ -159,12 +169,22 @@ pub fn judge(
         (namespace.name == "kube-system", SkipReason::SystemNamespace),
         (critical, SkipReason::NodeCriticalPod),
         (control_plane, SkipReason::ControlPlanePod),
+        // Who is asked all the same is registered for such namespaces too.
+        (
+            round == Round::First && has_webhooks_disabled(namespace),
+            SkipReason::WebhooksDisabled,
+        ),
     ];
     let reasons = found
         .into_iter()
         .filter_map(|(applies, reason)| applies.then_some(reason))
         .collect();
     Eligibility { reasons, annotated_at }
+}
+
+fn has_webhooks_disabled(namespace: &Namespace<'_>) -> bool {
+    let label = namespace.labels.and_then(|labels| labels.get(ADMISSION_WEBHOOKS));
+    label.is_some_and(|value| value == "disabled")
 }
 
 fn lacks_image(container: &Value) -> bool {

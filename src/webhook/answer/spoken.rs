@@ -140,6 +140,7 @@ fn is_linkerds(reason: SkipReason) -> bool {
         | R::SystemNamespace
         | R::NodeCriticalPod
         | R::ControlPlanePod
+        | R::WebhooksDisabled
         | R::NoRedirectionAdmitted => false,
     }
 }
