@@ -9,6 +9,7 @@ pub mod inject;
 pub mod network_validator;
 pub mod proxy_init;
 pub mod resources;
+pub mod uninject;
 
 mod argv;
 mod certs;
@@ -24,8 +25,8 @@ mod objects;
 mod paint;
 mod policy;
 mod probe;
+mod spool;
 mod table;
-mod uninject;
 mod webhook;
 mod workload;
 
@@ -195,11 +196,11 @@ fn describe(error: &anyhow::Error) -> String {
 
 /// An error that is printed as it is.
 #[derive(Debug)]
-struct Failure(String);
+pub struct Failure(String);
 
 impl Failure {
     /// Linkerd's words for resources that could not be injected.
-    fn transforming(errors: &[String]) -> Self {
+    pub fn transforming(errors: &[String]) -> Self {
         Self(format!("Error transforming resources:\n{}", errors.join("\n")))
     }
 }
@@ -230,7 +231,12 @@ fn print_with(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()
 
 /// Prints on standard error. Where nobody can be told, the exit status and standard output still say it.
 fn note(text: &str) {
-    let _unsaid = io::stderr().lock().write_all(printable(text).as_bytes());
+    note_as_is(&printable(text));
+}
+
+/// Prints on standard error what has been made printable.
+fn note_as_is(text: &str) {
+    let _unsaid = io::stderr().lock().write_all(text.as_bytes());
 }
 
 /// Prints on standard error where a person is likely to wait.

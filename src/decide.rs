@@ -32,7 +32,7 @@ mod variants;
 pub use caution::{Caution, Warning};
 pub use coverage::Coverage;
 pub use eligibility::{AnnotatedAt, SkipReason};
-pub use outcome::{Decision, Outcome, SkipReasons};
+pub use outcome::{Decision, Outcome, SkipReasons, Tailoring};
 pub use policies::Opinion;
 #[cfg(feature = "webhook")]
 pub(crate) use ranking::container_of_user;

@@ -4,7 +4,7 @@
 //! the workload around it.
 
 use super::Verdict;
-use super::input::{self, Folder};
+use super::input;
 use super::installation::{self, ControlPlane};
 use super::objects::{self, Object};
 use crate::policy::Release;
@@ -18,13 +18,14 @@ mod text;
 
 pub(super) use entry::Entry;
 use facts::Cni;
-pub(super) use facts::Known;
+pub(super) use facts::{Known, is_configuration, placed, with_configuration};
 use text::{Detail, Text};
 
 /// Arguments of `explain`.
 #[derive(Args, Clone, Debug)]
 pub(super) struct Arguments {
-    /// Manifests: a file, a folder (every .yaml, .yml and .json file below it), or - for standard input; may be repeated
+    /// Manifests: a file, a folder (every .yaml, .yml and .json file below it), an https:// URL, or - for standard input; may be
+    /// repeated
     #[arg(short, long = "filename", value_name = "FILE", required = true)]
     filename: Vec<PathBuf>,
     /// text for people, json for machines
@@ -102,7 +103,7 @@ const MANY: usize = 2000;
 
 /// Explains, and says whether every pod can be admitted.
 pub(super) fn run(arguments: &Arguments) -> Result<Verdict> {
-    let objects = objects::read_valid(&input::read(&arguments.filename, Folder::Manifests)?)?;
+    let objects = objects::read_valid(&input::read(&arguments.filename)?)?;
     let known = Known::find(arguments, &objects)?;
     for assumption in known.assumptions() {
         super::note(&format!("{assumption}\n"));

@@ -1,6 +1,6 @@
 //! `outrigger webhook`: the admission server, with the flags of Linkerd's `proxy-injector` beside its own.
 
-use super::input::{self, Folder};
+use super::input;
 use super::installation::ControlPlane;
 use super::logging::Logging;
 use super::{print, warn};
@@ -94,7 +94,7 @@ fn objects(files: &[PathBuf]) -> Result<Vec<Value>> {
     match files {
         [] => Ok(Vec::new()),
         files => {
-            let objects = super::objects::read(&input::read(files, Folder::Manifests)?)?;
+            let objects = super::objects::read(&input::read(files)?)?;
             Ok(objects.into_iter().map(|object| object.value).collect())
         }
     }

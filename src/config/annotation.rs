@@ -52,6 +52,9 @@ pub const PROXY_UID: &str = "config.linkerd.io/proxy-uid";
 /// Full name of an owner whose name is too long for a label.
 pub const OWNER_NAME: &str = "outrigger.linkerd.io/owner";
 
+/// Key of the node selector that holds the pod to nodes with the CNI plugin.
+pub const NODE_SELECTOR: &str = "outrigger.linkerd.io/node-selector";
+
 /// Annotation that the kubelet puts on the API server's copy of a static pod.
 pub const MIRROR_POD: &str = "kubernetes.io/config.mirror";
 

@@ -78,16 +78,24 @@ impl Installation {
     pub fn from_document(mut document: Value, anchors: Option<&str>, namespace: &str) -> Result<Self, ConfigError> {
         document::normalise(&mut document);
         let values = typed(&document)?;
-        let anchors = anchors.unwrap_or(&values.identity_trust_anchors_pem);
-        Ok(Self {
+        let mut installation = Self {
             control_plane_namespace: namespace.to_owned(),
-            trust_anchors: format!("{}\n", anchors.trim()),
-            trust_root_sha256: format!("{:x}", Sha256::digest(anchors.as_bytes())),
+            trust_anchors: String::new(),
+            trust_root_sha256: String::new(),
             changes: changes(&values),
             opaque_ports: Ranges::parse(&values.proxy.opaque_ports),
             document: Arc::new(document),
             values: Arc::new(values),
-        })
+        };
+        let values = Arc::clone(&installation.values);
+        installation.set_trust_anchors(anchors.unwrap_or(&values.identity_trust_anchors_pem));
+        Ok(installation)
+    }
+
+    /// Sets trust anchors (PEM) in the place of those of the document.
+    pub fn set_trust_anchors(&mut self, anchors: &str) {
+        self.trust_anchors = format!("{}\n", anchors.trim());
+        self.trust_root_sha256 = format!("{:x}", Sha256::digest(anchors.as_bytes()));
     }
 
     /// The installation with `unknown` for a version and for trust anchors that it lacks: they decide nothing, so that

@@ -37,6 +37,7 @@ mod explain;
 mod failing_plugin;
 mod fixtures;
 mod hanging;
+mod inject;
 mod installation;
 mod least_privilege;
 mod lifecycle;

@@ -1,7 +1,7 @@
 //! What is known of the cluster: from the manifests, from flags, and from a live API server where one is named.
 
 use super::{Arguments, Entry, Object};
-use crate::cli::input;
+use crate::cli::installation::trust_anchors;
 use crate::cli::workload::{self, Workload, namespace_of};
 use crate::cluster::{Cluster, Namespace};
 use crate::config::Installation;
@@ -22,6 +22,7 @@ mod live;
 mod policies;
 
 pub(super) use cni::{Cni, cni};
+pub(in crate::cli) use policies::placed;
 
 /// Everything that decisions depend on beside the pod.
 pub(in crate::cli) struct Known {
@@ -52,7 +53,7 @@ impl Known {
         let namespace = named.unwrap_or(live.namespace);
         let (mut found, mut assumptions) = (live.objects, live.assumptions);
         // What the manifests say comes later, and wins.
-        found.extend(objects.iter().map(|object| policies::placed(&object.value, &namespace)));
+        found.extend(objects.iter().map(|object| placed(&object.value, &namespace)));
         let declared = given
             .cni
             .as_ref()
@@ -112,6 +113,12 @@ impl Known {
             assumptions: Vec::new(),
             unknown_namespaces: BTreeSet::new(),
         }
+    }
+
+    /// The same, `namespace` being that of objects that name none.
+    pub(in crate::cli) fn in_namespace(mut self, namespace: &str) -> Self {
+        namespace.clone_into(&mut self.namespace);
+        self
     }
 
     /// How much a probe tells; nothing where none reports.
@@ -213,7 +220,7 @@ fn placed_namespaces(objects: &[Object], default: &str) -> BTreeSet<String> {
 /// placeholders stand for them: they decide nothing.
 fn installation(arguments: &Arguments, live: Option<String>, assumptions: &mut Vec<String>) -> Result<Installation> {
     let given = &arguments.assumptions;
-    let anchors = given.trust_anchors.as_ref().map(|path| input::text(path)).transpose()?;
+    let anchors = given.trust_anchors.as_deref().map(trust_anchors).transpose()?;
     let mut documents = crate::cli::installation::documents(&given.values)?;
     if documents.is_empty() {
         documents.extend(live);
@@ -227,15 +234,15 @@ fn installation(arguments: &Arguments, live: Option<String>, assumptions: &mut V
 }
 
 /// A file of the API server's admission configuration among the manifests wins over the values.
-fn with_configuration(mut setup: Setup, objects: &[Object]) -> Result<Setup> {
-    const KINDS: [&str; 2] = ["AdmissionConfiguration", "PodSecurityConfiguration"];
-    let is_configuration = |object: &&Object| {
-        KINDS
-            .iter()
-            .any(|kind| object.value.get("kind").is_some_and(|it| it == kind))
-    };
-    for object in objects.iter().filter(is_configuration) {
+pub(in crate::cli) fn with_configuration(mut setup: Setup, objects: &[Object]) -> Result<Setup> {
+    for object in objects.iter().filter(|object| is_configuration(&object.value)) {
         setup.pod_security = Configuration::read(&object.value).with_context(|| object.place.clone())?;
     }
     Ok(setup)
+}
+
+/// Whether `object` is a file of the API server's admission configuration.
+pub(in crate::cli) fn is_configuration(object: &Value) -> bool {
+    const KINDS: [&str; 2] = ["AdmissionConfiguration", "PodSecurityConfiguration"];
+    KINDS.iter().any(|kind| object.get("kind").is_some_and(|it| it == kind))
 }

@@ -43,6 +43,17 @@ impl Connection {
         self.find_values(&self.client().await?, namespace).await
     }
 
+    /// The trust anchors as every proxy gets them; nothing where the control plane has none.
+    pub(super) fn trust_roots(&self, namespace: &str) -> Result<Option<String>> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(async {
+            let maps: Api<ConfigMap> = Api::namespaced(self.client().await?, namespace);
+            let found = maps.get_opt("linkerd-identity-trust-roots").await;
+            let map = found.map_err(|error| anyhow!("trust anchors: {}", describe(&error.into())))?;
+            Ok(map.and_then(|map| map.data?.remove("ca-bundle.crt")))
+        })
+    }
+
     /// The cluster of a kubeconfig's context, as the user that it names.
     pub(in crate::cli) fn to(kubeconfig: Option<PathBuf>, context: Option<String>) -> Self {
         Self {

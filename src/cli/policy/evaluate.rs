@@ -4,7 +4,7 @@
 //! With `--json-lines` a question a line in, an answer a line out, for tools; else manifests at one level of Pod
 //! Security, for people.
 
-use crate::cli::input::{self, Folder};
+use crate::cli::input;
 use crate::cli::{Verdict, note, objects, print, printable_line};
 use crate::pod::Pod;
 use crate::pod::workload::Kind;
@@ -21,7 +21,7 @@ use std::path::PathBuf;
 /// Arguments of `policy evaluate`.
 #[derive(Args, Clone, Debug)]
 pub(in crate::cli) struct Arguments {
-    /// Manifests: files, folders (every .yaml, .yml and .json file below them), or - for standard input
+    /// Manifests: files, folders (every .yaml, .yml and .json file below them), https:// URLs, or - for standard input
     #[arg(value_name = "FILE", conflicts_with = "json_lines")]
     files: Vec<PathBuf>,
     /// Level to judge by: privileged, baseline or restricted
@@ -83,7 +83,7 @@ impl Arguments {
             ));
         }
         let (mut verdict, mut lines) = (Verdict::Yes, Vec::new());
-        for object in objects::read_valid(&input::read(&self.files, Folder::Manifests)?)? {
+        for object in objects::read_valid(&input::read(&self.files)?)? {
             let Some((name, mut pod)) = pod_of(&object.value) else {
                 continue;
             };

@@ -1,6 +1,6 @@
 //! The workloads of manifests and the namespaces that they are in, and what becomes of their pods.
 
-use crate::cli::input::{self, Folder};
+use crate::cli::input;
 use crate::cli::installation::{self, ControlPlane};
 use crate::cli::objects::{self, Object};
 use crate::cli::{note, workload};
@@ -24,7 +24,8 @@ use std::sync::Arc;
 /// Arguments of `policy labels`, `policy psp` and `policy scc`.
 #[derive(Args, Clone, Debug)]
 pub(in crate::cli) struct Arguments {
-    /// Manifests: a file, a folder (every .yaml, .yml and .json file below it), or - for standard input; may be repeated
+    /// Manifests: a file, a folder (every .yaml, .yml and .json file below it), an https:// URL, or - for standard input; may be
+    /// repeated
     #[arg(short, long = "filename", value_name = "FILE", required = true)]
     filename: Vec<PathBuf>,
     /// yaml, with the reasons as comments, or json
@@ -99,7 +100,7 @@ pub(super) struct Workload {
 impl Site {
     /// Reads what the arguments name; `release` is assumed where they do not say which.
     pub(super) fn read(arguments: &Arguments, release: Release) -> Result<Self> {
-        let objects = objects::read_valid(&input::read(&arguments.filename, Folder::Manifests)?)?;
+        let objects = objects::read_valid(&input::read(&arguments.filename)?)?;
         let documents = installation::documents(&arguments.values)?;
         if documents.is_empty() {
             note("no values are given: the defaults of Linkerd's chart are assumed\n");
