@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 mod cluster;
 
-pub(super) use cluster::Connection;
+pub(super) use cluster::{Connection, OVERRIDES};
 
 /// Flags that say where the configuration comes from.
 #[derive(Args, Clone, Debug)]
@@ -52,7 +52,7 @@ impl Source {
         let anchors = self.trust_anchors.as_ref().map(|path| input::text(path)).transpose()?;
         let documents = match (self.values.as_slice(), self.ignore_cluster) {
             ([], true) => Vec::new(),
-            ([], false) => vec![self.cluster.values(&self.control_plane.linkerd_namespace)?],
+            ([], false) => self.cluster.values(&self.control_plane.linkerd_namespace)?,
             (files, _) => documents(files)?,
         };
         let documents: Vec<_> = documents.iter().map(String::as_str).collect();
