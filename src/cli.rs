@@ -13,10 +13,12 @@ pub mod uninject;
 
 mod argv;
 mod certs;
+mod chart;
 mod check;
 mod cni_agent;
 mod explain;
 mod input;
+mod install;
 mod installation;
 mod live;
 mod logging;
@@ -66,6 +68,12 @@ enum Action {
     /// Print the policies that workloads need, or ask one about pods
     #[command(subcommand)]
     Policy(policy::Action),
+    /// Print what the webhook consists of, for kubectl apply
+    Install(Box<install::Arguments>),
+    /// Print what the CNI plugin's agent consists of, for kubectl apply
+    InstallCni(Box<install::CniArguments>),
+    /// Print what there is to delete, for kubectl delete
+    Uninstall(Box<install::UninstallArguments>),
     /// Make certificates for development
     Certs(certs::Arguments),
     /// Print the version
@@ -80,6 +88,9 @@ impl Action {
             Self::Check(arguments) => return check::run(&arguments),
             Self::Inject(arguments) => inject::run(&arguments)?,
             Self::Uninject(arguments) => uninject::run(&arguments)?,
+            Self::Install(arguments) => install::run(&arguments)?,
+            Self::InstallCni(arguments) => install::run_cni(&arguments)?,
+            Self::Uninstall(arguments) => install::uninstall(&arguments)?,
             Self::Certs(arguments) => certs::run(&arguments)?,
             Self::Webhook(arguments) => webhook::run(*arguments)?,
             Self::CniAgent(arguments) => cni_agent::run(*arguments)?,

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 mod cluster;
 mod trust_anchors;
 
-pub(super) use cluster::Connection;
+pub(super) use cluster::{Connection, OVERRIDES};
 
 /// Flags that say where the configuration comes from.
 #[derive(Args, Clone, Debug)]
@@ -53,7 +53,7 @@ impl Source {
         let anchors = self.trust_anchors.as_deref().map(trust_anchors).transpose()?;
         let documents = match self.place() {
             Place::Defaults => Vec::new(),
-            Place::Cluster => vec![self.cluster.values(&self.control_plane.linkerd_namespace)?],
+            Place::Cluster => self.cluster.values(&self.control_plane.linkerd_namespace)?,
             Place::Files => documents(&self.values)?,
         };
         let documents: Vec<_> = documents.iter().map(String::as_str).collect();

@@ -28,6 +28,9 @@ pub(super) struct Arguments {
     /// Values of the installation [default: /var/run/linkerd/config/values]
     #[arg(long, value_name = "FILE")]
     values: Option<PathBuf>,
+    /// Values that lie over those
+    #[arg(long, value_name = "FILE")]
+    overrides: Option<PathBuf>,
     /// Trust anchors of the installation [default: /var/run/linkerd/identity/trust-roots/ca-bundle.crt]
     #[arg(long, value_name = "FILE")]
     trust_anchors: Option<PathBuf>,
@@ -84,6 +87,7 @@ impl Arguments {
         options.linkerd_namespace = self.control_plane.linkerd_namespace;
         options.tls_dir = self.tls_dir.or(options.tls_dir);
         options.values = self.values.or(options.values);
+        options.overrides = self.overrides;
         options.trust_anchors = self.trust_anchors.or(options.trust_anchors);
         Ok(options)
     }

@@ -81,14 +81,15 @@ pub enum ReadError {
     Setup(#[from] SetupError),
 }
 
-/// Reads the files' contents for the control plane in `namespace`; without trust anchors those of the values count.
-pub fn read(values: &[u8], trust_anchors: Option<&[u8]>, namespace: &str) -> Result<Installation, ReadError> {
+/// Reads the files' contents for the control plane in `namespace`: values, later documents over earlier ones; without trust
+/// anchors those of the values count.
+pub fn read(values: &[&[u8]], trust_anchors: Option<&[u8]>, namespace: &str) -> Result<Installation, ReadError> {
     let text = |bytes, what| std::str::from_utf8(bytes).map_err(|source| ReadError::Text { what, source });
     let anchors = trust_anchors
         .map(|bytes| text(bytes, "the trust anchors"))
         .transpose()?;
-    let documents = [text(values, "the values")?];
-    Ok(Installation::parse(&documents, anchors, namespace).map_err(SetupError::from)?)
+    let documents: Result<Vec<_>, _> = values.iter().map(|values| text(values, "the values")).collect();
+    Ok(Installation::parse(&documents?, anchors, namespace).map_err(SetupError::from)?)
 }
 
 /// Completes a configuration, for [`App`].

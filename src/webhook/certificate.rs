@@ -110,7 +110,7 @@ fn provider() -> CryptoProvider {
     rustls::crypto::aws_lc_rs::default_provider()
 }
 
-fn parse(certificate: &[u8], key: &[u8]) -> Result<Arc<CertifiedKey>, CertificateError> {
+fn parse([certificate, key]: [&[u8]; 2]) -> Result<Arc<CertifiedKey>, CertificateError> {
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(certificate).collect();
     let chain = chain.map_err(CertificateError::Certificate)?;
     if chain.is_empty() {

@@ -17,6 +17,8 @@ pub struct Options {
     pub tls_dir: Option<PathBuf>,
     /// The values document.
     pub values: Option<PathBuf>,
+    /// Values that lie over that document.
+    pub overrides: Option<PathBuf>,
     /// The trust anchors, in PEM.
     pub trust_anchors: Option<PathBuf>,
     /// The namespace of the control plane.
@@ -96,6 +98,7 @@ impl Options {
             admin_listen: any(9995),
             tls_dir: Some("/var/run/linkerd/tls".into()),
             values: Some("/var/run/linkerd/config/values".into()),
+            overrides: None,
             trust_anchors: Some("/var/run/linkerd/identity/trust-roots/ca-bundle.crt".into()),
             linkerd_namespace: "linkerd".to_owned(),
             facts: FactSource::Server { kubeconfig: None },

@@ -221,13 +221,14 @@ async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServeE
 
 /// The configuration, and how it is read again.
 fn setup(options: &Options) -> Result<Reloaded<Setup>, LoadError> {
-    let sources = [&options.values, &options.trust_anchors].map(|path| Source::optional(path.as_deref()));
+    let files = [&options.values, &options.overrides, &options.trust_anchors];
+    let sources = files.map(|path| Source::optional(path.as_deref()));
     let mounted = options.trust_anchors.is_some();
     // Where there is no cluster, nothing has to be installed in it.
     let standalone = matches!(options.facts, FactSource::Manifests { .. });
     let namespace = options.linkerd_namespace.clone();
-    Reloaded::load(sources, move |values, anchors| {
-        let installation = answer::read(values, mounted.then_some(anchors), &namespace)?;
+    Reloaded::load(sources, move |[values, overrides, anchors]| {
+        let installation = answer::read(&[values, overrides], mounted.then_some(anchors), &namespace)?;
         answer::complete(match standalone {
             true => installation.with_placeholders(),
             false => installation,

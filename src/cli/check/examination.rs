@@ -105,13 +105,14 @@ fn configuration(arguments: &Arguments, facts: &Gathered) -> Result<(Option<Find
     let namespace = &arguments.control_plane.linkerd_namespace;
     let parse = |documents: &[&str]| Installation::parse(documents, facts.anchors.as_deref(), namespace);
     let fallback = || parse(&[]).map(Installation::with_placeholders);
+    let overrides = facts.overrides.as_deref().unwrap_or_default();
     let (finding, installation) = match &facts.values {
         Values::Withheld => (None, fallback()),
         Values::Missing => {
             let message = format!("namespace {namespace} has no ConfigMap linkerd-config with values");
             (Some(Finding::failed(Code::LinkerdMissing, message)), fallback())
         }
-        Values::Document(values) => match parse(&[values]).and_then(|it| it.check().map(|()| it)) {
+        Values::Document(values) => match parse(&[values, overrides]).and_then(|it| it.check().map(|()| it)) {
             Ok(installation) => {
                 let version = installation.values.proxy_version();
                 let message = format!("{namespace}/linkerd-config can be used: proxies are {version}");
@@ -120,7 +121,7 @@ fn configuration(arguments: &Arguments, facts: &Gathered) -> Result<(Option<Find
             }
             Err(error) => {
                 let message = format!("{namespace}/linkerd-config: {error}");
-                let installation = parse(&[values]).map(Installation::with_placeholders);
+                let installation = parse(&[values, overrides]).map(Installation::with_placeholders);
                 let finding = Finding::failed(Code::ConfigurationInvalid, message);
                 (Some(finding), installation.or_else(|_| fallback()))
             }

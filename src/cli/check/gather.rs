@@ -60,6 +60,8 @@ pub(super) struct Gathered {
     /// Running pods, in short; whole are those without a proxy where one may be wanted.
     pub(super) pods: Option<Vec<(Running, Option<Value>)>>,
     pub(super) values: Values,
+    /// Values that lie over those.
+    pub(super) overrides: Option<String>,
     /// The trust anchors of their own ConfigMap.
     pub(super) anchors: Option<String>,
     /// What a probe reports, where there is one.
@@ -144,6 +146,7 @@ pub(super) async fn gather(client: &Client, wanted: Wanted<'_>) -> Result<Gather
     };
     let policies = gatherer.policies(server, wanted.namespace).await;
     let values = gatherer.values(wanted.control_plane).await?;
+    let overrides = gatherer.overrides(wanted.control_plane).await?;
     let anchors = gatherer.anchors(wanted.control_plane).await?;
     let probe = gatherer.probe(wanted.control_plane).await?;
     let secret = gatherer.secret(wanted.control_plane).await?;
@@ -161,6 +164,7 @@ pub(super) async fn gather(client: &Client, wanted: Wanted<'_>) -> Result<Gather
         policies,
         pods,
         values,
+        overrides,
         anchors,
         probe,
         secret,

@@ -218,7 +218,7 @@ fn placed_namespaces(objects: &[Object], default: &str) -> BTreeSet<String> {
 
 /// The installation that the arguments name, else the cluster's. Where nothing names its version or its trust anchors,
 /// placeholders stand for them: they decide nothing.
-fn installation(arguments: &Arguments, live: Option<String>, assumptions: &mut Vec<String>) -> Result<Installation> {
+fn installation(arguments: &Arguments, live: Vec<String>, assumptions: &mut Vec<String>) -> Result<Installation> {
     let given = &arguments.assumptions;
     let anchors = given.trust_anchors.as_deref().map(trust_anchors).transpose()?;
     let mut documents = crate::cli::installation::documents(&given.values)?;

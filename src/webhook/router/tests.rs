@@ -18,8 +18,8 @@ fn router(timings: Timings) -> (Router, Arc<Metrics>) {
     let cluster = Arc::new(Cluster::of_manifests(&[shop], None).unwrap());
     let (events, _publish) = Events::through(None);
     let metrics = Arc::new(Metrics::new(Arc::clone(&cluster), events.clone()));
-    let setup = Reloaded::load([Source::Nothing, Source::Nothing], |_, _| {
-        answer::read(b"", None, "linkerd").and_then(answer::complete)
+    let setup = Reloaded::load([Source::Nothing], |[_]| {
+        answer::read(&[], None, "linkerd").and_then(answer::complete)
     })
     .unwrap();
     let app = App {

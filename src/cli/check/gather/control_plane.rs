@@ -2,6 +2,7 @@
 
 use super::{Gatherer, Values};
 use crate::cli::check::rules::admission::{Target, Webhook};
+use crate::cli::installation::OVERRIDES;
 use crate::cli::live::{self, resource};
 use crate::policy::probe::CONFIG_MAP;
 use anyhow::{Context, Result};
@@ -18,6 +19,11 @@ impl Gatherer<'_> {
         };
         let values = map.as_ref().and_then(|map| map.pointer("/data/values")?.as_str());
         Ok(values.map_or(Values::Missing, |values| Values::Document(values.to_owned())))
+    }
+
+    pub(super) async fn overrides(&mut self, namespace: &str) -> Result<Option<String>> {
+        let map = self.config_map(namespace, OVERRIDES).await?;
+        Ok(map.and_then(|map| map.pointer("/data/values")?.as_str().map(str::to_owned)))
     }
 
     pub(super) async fn anchors(&mut self, namespace: &str) -> Result<Option<String>> {

@@ -23,7 +23,7 @@ use std::collections::BTreeSet;
 #[derive(Default)]
 pub(super) struct Found {
     pub(super) objects: Vec<Value>,
-    pub(super) values: Option<String>,
+    pub(super) values: Vec<String>,
     pub(super) server: Option<Server>,
     /// Where the CNI plugin is, where that cannot be seen.
     pub(super) coverage: Option<Coverage>,
@@ -88,7 +88,7 @@ pub(super) fn ask(arguments: &Arguments, wanted: &Wanted<'_>) -> Result<Found> {
         if arguments.assumptions.values.is_empty() {
             let values = connection.find_values(&client, control_plane).await;
             match values {
-                Ok(values) => found.values = Some(values),
+                Ok(values) => found.values = values,
                 Err(error) => found.assumptions.push(describe(&error)),
             }
         }
