@@ -53,6 +53,7 @@ mod reinvocation;
 mod reload;
 mod scene;
 mod services;
+mod takeover;
 mod workload;
 
 use std::io::{Write, stderr};

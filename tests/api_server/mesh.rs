@@ -2,6 +2,9 @@
 
 use serde_json::Value;
 
+/// Where the API server mounts its token.
+pub(crate) const API_TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+
 /// The annotation that tells the CNI plugin what was chosen.
 const SETUP_IPTABLES: &str = "linkerd.io/setup-iptables";
 

@@ -18,8 +18,6 @@ const LIMIT: Duration = Duration::from_secs(30);
 const AGAIN: &str =
     "outrigger_admission_answers_total{decision=\"sidecar_already_exists\",redirection=\"none\",level=\"baseline\"}";
 
-const API_TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
-
 #[tokio::test]
 async fn a_pod_that_another_one_changes_has_one_proxy() {
     let scene = Scene::with_values(CNI).await;
@@ -70,7 +68,7 @@ async fn the_api_server_mounts_its_token_in_injected_containers() {
         assert_eq!(mesh::redirection(&created.body), Some("cni"), "{}", created.message());
         for container in mesh::containers(&created.body) {
             let mounts = container["volumeMounts"].as_array().into_iter().flatten();
-            let tokens = mounts.filter(|mount| mount["mountPath"] == API_TOKEN).count();
+            let tokens = mounts.filter(|mount| mount["mountPath"] == mesh::API_TOKEN).count();
             assert_eq!(tokens, usize::from(automount), "{container}");
         }
     }

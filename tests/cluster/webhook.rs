@@ -37,6 +37,8 @@ pub(crate) struct WebhookOptions {
     pub(crate) listen: Port,
     /// Certificate and key, PEM, in the place of a pair of its own authority.
     pub(crate) pair: Option<(String, String)>,
+    /// The kubeconfig of its account, in the place of that of `webhook-config`.
+    pub(crate) kubeconfig: Option<PathBuf>,
 }
 
 impl WebhookOptions {
@@ -46,6 +48,7 @@ impl WebhookOptions {
             flags: Vec::new(),
             listen: Port::reserve(),
             pair: None,
+            kubeconfig: None,
         }
     }
 }
@@ -80,12 +83,16 @@ impl Webhook {
     /// Starts the webhook and waits until it is ready. The error holds the end of its log.
     pub(crate) async fn start(cluster: &Cluster, options: WebhookOptions) -> Result<Self, String> {
         let authority = Authority::new();
+        let kubeconfig = match options.kubeconfig {
+            Some(kubeconfig) => kubeconfig,
+            None => cluster.webhook_kubeconfig().await.to_owned(),
+        };
         let files = Files {
             tls: TlsDir::new(&authority),
             authority,
             listen: options.listen,
             admin: Port::reserve(),
-            kubeconfig: cluster.webhook_kubeconfig().await.to_owned(),
+            kubeconfig,
             flags: options.flags,
             scratch: TempDir::new().expect("a temporary folder can be made"),
         };

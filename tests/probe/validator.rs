@@ -1,27 +1,18 @@
 //! A validating webhook of somebody else: it refuses `NET_ADMIN`, or never answers.
 
-use std::convert::Infallible;
-use std::sync::Arc;
-
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use http_body_util::{BodyExt, Full};
-use hyper::body::{Bytes, Incoming};
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper::{Request, Response};
-use hyper_util::rt::TokioIo;
-use rustls::ServerConfig;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use hyper::Request;
+use hyper::body::Incoming;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
-use tokio_rustls::TlsAcceptor;
 
 use crate::cluster::Authority;
+use crate::cluster::tls_server::{self, TlsServer};
 
-/// A webhook that answers for as long as the runtime of its test runs.
+/// A webhook that answers until it is dropped.
 pub(crate) struct Validator {
+    _server: TlsServer,
     address: String,
     bundle: String,
 }
@@ -30,34 +21,10 @@ impl Validator {
     pub(crate) async fn start() -> Self {
         let authority = Authority::new();
         let pair = authority.issue();
-        let certificate = CertificateDer::from_pem_slice(pair.certificate.as_bytes()).unwrap();
-        let key = PrivateKeyDer::from_pem_slice(pair.key.as_bytes()).unwrap();
-        let config = ServerConfig::builder()
-            .with_no_client_auth()
-            .with_single_cert(vec![certificate], key)
-            .unwrap();
-        let acceptor = TlsAcceptor::from(Arc::new(config));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        tokio::spawn(async move {
-            loop {
-                let Ok((stream, _)) = listener.accept().await else {
-                    continue;
-                };
-                let acceptor = acceptor.clone();
-                tokio::spawn(async move {
-                    let Ok(stream) = acceptor.accept(stream).await else {
-                        return;
-                    };
-                    let connection = http1::Builder::new();
-                    connection
-                        .serve_connection(TokioIo::new(stream), service_fn(answer))
-                        .await
-                        .ok();
-                });
-            }
-        });
         Self {
+            _server: TlsServer::start(listener, (&pair.certificate, &pair.key), answer),
             address,
             bundle: STANDARD.encode(authority.certificate()),
         }
@@ -79,16 +46,12 @@ impl Validator {
     }
 }
 
-async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+async fn answer(request: Request<Incoming>) -> tls_server::Answer {
     if request.uri().path() == "/hang" {
         std::future::pending::<()>().await;
     }
-    let body = request.into_body().collect().await;
-    let bytes = body.map_or_else(|_| Bytes::new(), http_body_util::Collected::to_bytes);
-    let review: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+    let review = tls_server::review(request).await;
     let allowed = !review["request"]["object"]["spec"].to_string().contains("NET_ADMIN");
-    let response = json!({"uid": review["request"]["uid"], "allowed": allowed,
-        "status": {"code": 403, "message": "NET_ADMIN is not for you"}});
-    let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response});
-    Ok(Response::new(Full::new(review.to_string().into())))
+    let response = json!({"allowed": allowed, "status": {"code": 403, "message": "NET_ADMIN is not for you"}});
+    Ok(tls_server::reply(&review, response))
 }
