@@ -10,7 +10,7 @@ pub(super) use uninstall::run as uninstall;
 
 use super::chart::values::{Nulls, assign, lay, read};
 use super::chart::{CNI, Manifest, Target, WEBHOOK};
-use super::input::{self, Folder};
+use super::input;
 use super::installation::{Connection, ControlPlane, namespace};
 use super::live::{self, resource};
 use super::print;
@@ -181,7 +181,7 @@ impl Options {
     fn values(&self) -> Result<Value> {
         let mut values = json!({});
         if !self.values.is_empty() {
-            for file in input::read(&self.values, Folder::Manifests)? {
+            for file in input::read(&self.values)? {
                 lay(
                     &mut values,
                     read(&file.text).with_context(|| file.name.clone())?,
