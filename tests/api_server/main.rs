@@ -33,6 +33,7 @@ mod bad_input;
 mod cni_plugin;
 mod configuration;
 mod control_plane;
+mod events;
 mod explain;
 mod failing_plugin;
 mod fixtures;
