@@ -42,6 +42,7 @@ mod installation;
 mod least_privilege;
 mod lifecycle;
 mod mesh;
+mod metrics;
 mod owners;
 mod pass_fixtures;
 mod pod_security;
