@@ -35,6 +35,7 @@ mod configuration;
 mod control_plane;
 mod events;
 mod explain;
+mod explain_live;
 mod failing_plugin;
 mod fixtures;
 mod hanging;
