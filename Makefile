@@ -1,5 +1,5 @@
 # The one entry for people and for CI. `make help` lists what there is.
-.PHONY: help demo test check check-long bench
+.PHONY: help demo test check check-long bench man
 
 CARGO ?= cargo
 
@@ -24,3 +24,6 @@ check-long: check ## The same, and minutes of fuzzing
 
 bench: ## Measure; quote ratios, not times
 	$(CARGO) bench
+
+man: ## Write the pages of the manual to target/man
+	@$(CARGO) run --quiet -- man --dir target/man

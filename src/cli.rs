@@ -16,12 +16,14 @@ mod certs;
 mod chart;
 mod check;
 mod cni_agent;
+mod completion;
 mod explain;
 mod input;
 mod install;
 mod installation;
 mod live;
 mod logging;
+mod manifests;
 mod names;
 mod objects;
 mod paint;
@@ -33,7 +35,7 @@ mod webhook;
 mod workload;
 
 use anyhow::Result;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
@@ -61,7 +63,7 @@ enum Action {
     CniAgent(Box<cni_agent::Arguments>),
     /// Find out by dry runs what no API tells of admission policies
     Probe(Box<probe::Arguments>),
-    /// Explain what will become of the pods of manifests, and why
+    /// Explain what will become of the pods of manifests, or of live workloads, and why
     Explain(Box<explain::Arguments>),
     /// Check what the next pod of each meshed workload would meet, and what it needs
     Check(Box<check::Arguments>),
@@ -76,6 +78,11 @@ enum Action {
     Uninstall(Box<install::UninstallArguments>),
     /// Make certificates for development
     Certs(certs::Arguments),
+    /// Print the script that completes commands in a shell
+    Completion(completion::Arguments),
+    /// Write the pages of the manual
+    #[command(hide = true)]
+    Man(completion::ManArguments),
     /// Print the version
     Version,
 }
@@ -95,6 +102,8 @@ impl Action {
             Self::Webhook(arguments) => webhook::run(*arguments)?,
             Self::CniAgent(arguments) => cni_agent::run(*arguments)?,
             Self::Probe(arguments) => probe::run(*arguments)?,
+            Self::Completion(arguments) => completion::run(&arguments, Command::command())?,
+            Self::Man(arguments) => completion::man(&arguments, Command::command())?,
             Self::Version => print(concat!("outrigger ", env!("CARGO_PKG_VERSION"), "\n"))?,
         }
         Ok(Verdict::Yes)
@@ -133,12 +142,18 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     if let Some(status) = run_in_pod(&arguments) {
         return status;
     }
+    let program = arguments.first().map_or_else(|| Path::new(""), Path::new);
+    if let (true, Some(words)) = (completion::is_asked_for(program), arguments.get(1..)) {
+        let done = completion::complete(words, Command::command());
+        return done.map_or_else(|error| failed(&error, 2), |()| ExitCode::SUCCESS);
+    }
+    let command = Command::command().bin_name(completion::called(program));
     let arguments = argv::normalise(arguments);
     let like_linkerd = arguments
         .get(1)
         .is_some_and(|name| name == "inject" || name == "uninject");
     let bad_input = if like_linkerd { 1 } else { 2 };
-    let outcome = match Command::try_parse_from(arguments) {
+    let outcome = match parse(command, arguments) {
         Ok(command) => command.action.run(),
         Err(error) => {
             let status = if error.use_stderr() { bad_input } else { 0 };
@@ -149,6 +164,12 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     outcome.map_or_else(|error| failed(&error, bad_input), ExitCode::from)
+}
+
+/// Reads `arguments` of `command`.
+fn parse(mut command: clap::Command, arguments: Vec<OsString>) -> Result<Command, clap::Error> {
+    let matches = command.try_get_matches_from_mut(arguments)?;
+    Command::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
 }
 
 /// Runs a command that pods run, named by the first argument or, as in Linkerd's image, by the program's name.
@@ -283,7 +304,6 @@ fn printable_line(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn commands_of_pods_go_by_both_names() {

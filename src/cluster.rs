@@ -24,7 +24,7 @@ use crate::pod::Pod;
 use crate::policy::installed::Source;
 use crate::policy::pod_security::Server as ApiServer;
 use crate::policy::probe::{Standing, Word};
-use index::{Index, ObjectsError, Status};
+use index::{CniReach, Index, ObjectsError, Status};
 use k8s_openapi::api::core::v1;
 use kube::{Api, Client};
 use lookup::Lookups;
@@ -113,6 +113,11 @@ impl Cluster {
     /// The state of each watch, for metrics.
     pub fn status(&self) -> Vec<Status> {
         self.index().status()
+    }
+
+    /// Where the CNI plugin is; nothing where nodes or plugins cannot be read.
+    pub fn cni_reach(&self) -> Option<CniReach> {
+        self.index().cni_reach()
     }
 
     /// What a probe says at `now` of the namespace `name`, which has `labels`.

@@ -33,7 +33,7 @@ pub use caution::{Caution, Warning};
 pub use coverage::Coverage;
 pub use eligibility::{AnnotatedAt, SkipReason};
 pub use outcome::{Decision, Outcome, SkipReasons, Tailoring};
-pub use policies::Opinion;
+pub use policies::{KINDS as POLICY_KINDS, Opinion};
 #[cfg(feature = "webhook")]
 pub(crate) use ranking::container_of_user;
 pub use reason::{DenyReason, InjectReason};

@@ -111,10 +111,22 @@ pub(super) async fn list<T>(
     client: &Client,
     resource: &Resource,
     namespace: Option<&str>,
+    keep: impl FnMut(Value) -> Option<T>,
+) -> Result<Vec<T>, kube::Error> {
+    list_labelled(client, resource, namespace, None, keep).await
+}
+
+/// The same of those objects that have `labels`, a selector as `kubectl` takes it.
+pub(super) async fn list_labelled<T>(
+    client: &Client,
+    resource: &Resource,
+    namespace: Option<&str>,
+    labels: Option<&str>,
     mut keep: impl FnMut(Value) -> Option<T>,
 ) -> Result<Vec<T>, kube::Error> {
     let request = Request::new(resource.path(namespace));
     let mut parameters = ListParams::default().limit(PAGE);
+    parameters.label_selector = labels.map(str::to_owned);
     let (mut kept, mut seen) = (Vec::new(), 0);
     loop {
         let page = request.list(&parameters).map_err(kube::Error::BuildRequest)?;

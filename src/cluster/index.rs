@@ -74,6 +74,17 @@ pub struct Status {
     pub failures: u64,
 }
 
+/// Linux nodes by what the CNI plugin does there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CniReach {
+    /// Those that a plugin is meant for, and has not been failing on for long.
+    pub covered: usize,
+    /// Those that it is meant for and has been failing on for long.
+    pub failing: usize,
+    /// Those that none is meant for.
+    pub uncovered: usize,
+}
+
 impl Index {
     /// An index of `objects` alone, judged by `server`; kinds that it does not hold are passed over.
     pub fn from_objects(objects: &[Value], server: Option<Server>) -> Result<Self, ObjectsError> {
@@ -173,6 +184,23 @@ impl Index {
         all.extend(self.listens_to_probe.then(|| self.findings.status("configmaps")));
         all.extend(self.plugin_pods.status());
         all
+    }
+
+    /// Where the CNI plugin is; nothing where nodes or plugins cannot be read.
+    pub fn cni_reach(&self) -> Option<CniReach> {
+        if !self.nodes.is_listed() || !self.plugins.is_listed() {
+            return None;
+        }
+        let mut reach = CniReach::default();
+        for node in self.nodes.iter().filter(|node| !node.is_windows()) {
+            let is_meant = self.plugins.iter().any(|plugin| plugin.covers(node));
+            *match (is_meant, self.failing.contains(&node.name)) {
+                (false, _) => &mut reach.uncovered,
+                (true, true) => &mut reach.failing,
+                (true, false) => &mut reach.covered,
+            } += 1;
+        }
+        Some(reach)
     }
 
     /// What a probe says of the namespace `name`, which has `labels`, at `now`, counted from 1970.

@@ -122,7 +122,8 @@ impl Plugin {
         })
     }
 
-    fn covers(&self, node: &Node) -> bool {
+    /// Whether the plugin is meant for `node`.
+    pub fn covers(&self, node: &Node) -> bool {
         self.placement.admits(node)
     }
 }

@@ -46,9 +46,11 @@ pub struct Answer {
     pub event: Option<Event>,
     /// The owner for the log line, as in `deployment/web`; the object's name is logged where there is none.
     pub owner: Option<String>,
-    /// Whether a dry run contradicts what is configured.
-    pub contradicts: bool,
-    /// Labels of the metric. `decision` and `redirection` are logged too.
+    /// The kinds of what the pod's author should know.
+    pub cautions: Vec<Caution>,
+    /// The kinds of policies that stood in the way of a pod that is denied.
+    pub refused_by: Vec<&'static str>,
+    /// Labels of the metric. `outcome`, `decision` and `redirection` are logged too.
     pub labels: AnswerLabels,
     /// What Linkerd would count; nothing where it would fail before it counts.
     pub linkerd: Option<LinkerdCount>,
@@ -249,8 +251,10 @@ impl Answer {
             audit: Vec::new(),
             event: None,
             owner: None,
-            contradicts: false,
+            cautions: Vec::new(),
+            refused_by: Vec::new(),
             labels: AnswerLabels {
+                outcome: "skip",
                 decision: "not_ours",
                 redirection: "none",
                 level: "",
@@ -264,6 +268,7 @@ impl Answer {
             outcome: Outcome::Denied { code, message },
             audit: spoken::audit_of_denial(decision),
             labels: AnswerLabels {
+                outcome: "deny",
                 decision,
                 redirection: "none",
                 level: "",
@@ -329,10 +334,8 @@ impl Answer {
             event: owner
                 .filter(|_| known.is_some())
                 .and_then(|owner| event(&decision, owner, namespace)),
-            contradicts: decision
-                .warnings
-                .iter()
-                .any(|warning| warning.caution == Caution::ProbeContradicts),
+            cautions: spoken::cautions(&decision),
+            refused_by: spoken::refused_by(&decision),
             labels: spoken::labels(&decision),
             outcome: spoken::outcome(decision),
             linkerd: Some(linkerd),

@@ -2,7 +2,7 @@
 
 use super::admin::Admin;
 use super::answer::{self, App};
-use super::certificate::{Certificate, CertificateError, not_after, server_config};
+use super::certificate::{Certificate, CertificateError, not_after, server_config, validity};
 use super::listener::{Limits, Listener, bind};
 use super::metrics::{Connections, Metrics, Reloads};
 use super::options::{FactSource, Options, Timings};
@@ -16,6 +16,7 @@ use crate::decide::Setup;
 use futures::future::{self, BoxFuture};
 use kube::Client;
 use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -263,7 +264,8 @@ async fn cluster(facts: FactSource, control_plane: &str) -> Result<(Cluster, Opt
 
 /// Compares the files again and again.
 async fn reload(certificate: Arc<Certificate>, setup: Arc<Reloaded<Setup>>, metrics: Reloads, pause: Duration) {
-    note_end(&certificate, &metrics);
+    note_validity(&certificate, &metrics);
+    note_anchors(&setup.current(), &metrics);
     let mut ticks = interval(pause);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -271,9 +273,11 @@ async fn reload(certificate: Arc<Certificate>, setup: Arc<Reloaded<Setup>>, metr
         if let Certificate::Files(files) = &*certificate
             && note(&files.check(), "certificate", &metrics)
         {
-            note_end(&certificate, &metrics);
+            note_validity(&certificate, &metrics);
         }
-        note(&setup.check(), "configuration", &metrics);
+        if note(&setup.check(), "configuration", &metrics) {
+            note_anchors(&setup.current(), &metrics);
+        }
     }
 }
 
@@ -289,18 +293,26 @@ fn note(change: &Change, files: &'static str, metrics: &Reloads) -> bool {
     usable
 }
 
-/// Notes when the certificate in use ends.
-fn note_end(certificate: &Certificate, metrics: &Reloads) {
-    let Some(end) = certificate.current().cert.first().and_then(not_after) else {
+/// Notes for how long the certificate in use is good.
+fn note_validity(certificate: &Certificate, metrics: &Reloads) {
+    let Some(validity) = certificate.current().cert.first().and_then(validity) else {
         return;
     };
-    metrics.certificate_end.set(end);
+    metrics.certificate(validity);
     let now = SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
         .unwrap_or_default();
+    let end = validity.not_after;
     if end < i64::try_from(now.as_secs()).unwrap_or(i64::MAX) {
         warn!(end, "the certificate has ended: API servers will not call this webhook");
     }
+}
+
+/// Notes when the first of the trust anchors ends.
+fn note_anchors(setup: &Setup, metrics: &Reloads) {
+    let anchors = CertificateDer::pem_slice_iter(setup.installation.trust_anchors.as_bytes());
+    let first = anchors.filter_map(|anchor| not_after(&anchor.ok()?)).min();
+    metrics.trust_anchors_end.set(first.unwrap_or(0));
 }
 
 #[cfg(test)]

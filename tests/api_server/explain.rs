@@ -34,7 +34,7 @@ metadata:
 ";
 
 /// Nodes, the plugin on one of them, a namespace that refuses `linkerd-init`, and a Linkerd installation.
-async fn furnish(client: &Client) {
+pub(crate) async fn furnish(client: &Client) {
     let level = [("pod-security.kubernetes.io/enforce", "baseline")];
     Namespace::create_named(client, "shop", &level, &[("linkerd.io/inject", "enabled")]).await;
     Namespace::create_named(client, "linkerd", &[], &[]).await;
@@ -54,7 +54,7 @@ async fn furnish(client: &Client) {
 }
 
 /// Lets `user` read namespaces, and nothing else.
-async fn allow_namespaces(client: &Client, user: &str) {
+pub(crate) async fn allow_namespaces(client: &Client, user: &str) {
     let rules = json!([{"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get"]}]);
     let role = json!({"metadata": {"name": user}, "rules": rules});
     create(client, "/apis/rbac.authorization.k8s.io/v1/clusterroles", &role).await;
@@ -72,7 +72,7 @@ async fn allow_namespaces(client: &Client, user: &str) {
 }
 
 /// The cluster's kubeconfig with a second context, in which one acts as `user`.
-fn kubeconfig(cluster: &Cluster, folder: &Path, user: &str) -> PathBuf {
+pub(crate) fn kubeconfig(cluster: &Cluster, folder: &Path, user: &str) -> PathBuf {
     let text = fs::read_to_string(cluster.kubeconfig()).unwrap();
     let mut configuration: Value = serde_json::from_str(&text).unwrap();
     let mut account = configuration["users"][0].clone();

@@ -45,7 +45,7 @@ pub(super) fn ask(arguments: &Arguments, wanted: &Wanted<'_>) -> Result<Found> {
         namespace: "default".to_owned(),
         ..Found::default()
     };
-    if cluster.context.is_none() && cluster.kubeconfig.is_none() {
+    if cluster.context.is_none() && cluster.kubeconfig.is_none() && !arguments.is_live() {
         return Ok(found);
     }
     let connection = Connection::to(cluster.kubeconfig.clone(), cluster.context.clone());
@@ -57,10 +57,16 @@ pub(super) fn ask(arguments: &Arguments, wanted: &Wanted<'_>) -> Result<Found> {
         let info = client.apiserver_version().await.context("release of the API server")?;
         found.server = server_of(&info);
         let namespaces = wanted(&found.namespace);
-        for name in &namespaces {
-            let namespace = get(&client, &NAMESPACES, None, name).await;
-            let namespace = namespace.with_context(|| format!("namespace {name}"))?;
-            found.objects.extend(namespace.map(tidied));
+        let everywhere = arguments.live.all_namespaces;
+        if everywhere {
+            let all = list(&client, &NAMESPACES, None, |namespace| Some(tidied(namespace))).await;
+            found.objects.extend(all.context("namespaces")?);
+        } else {
+            for name in &namespaces {
+                let namespace = get(&client, &NAMESPACES, None, name).await;
+                let namespace = namespace.with_context(|| format!("namespace {name}"))?;
+                found.objects.extend(namespace.map(tidied));
+            }
         }
         match nodes(&client).await {
             Ok(objects) => {
@@ -75,7 +81,11 @@ pub(super) fn ask(arguments: &Arguments, wanted: &Wanted<'_>) -> Result<Found> {
             }
             Err(error) => found.coverage = Some(Coverage::Unknown { why: describe(&error) }),
         }
-        policies(&client, &namespaces, &mut found).await;
+        let scope = match everywhere {
+            true => Scope::Everywhere,
+            false => Scope::Namespaces(&namespaces),
+        };
+        policies(&client, scope, &mut found).await;
         let control_plane = &arguments.assumptions.control_plane.linkerd_namespace;
         // What a probe reports, where there is one.
         match get(&client, &CONFIG_MAPS, Some(control_plane), CONFIG_MAP).await {
@@ -119,10 +129,10 @@ async fn plugin_pods(client: &Client, objects: &[Value]) -> Result<Vec<Value>> {
     Ok(pods)
 }
 
-/// The policies that count in `namespaces`.
-async fn policies(client: &Client, namespaces: &BTreeSet<String>, found: &mut Found) {
+/// The policies that count in `scope`.
+async fn policies(client: &Client, scope: Scope<'_>, found: &mut Found) {
     let release = found.server.map(|server| server.release);
-    let policies = Policies::ask(client, release, Scope::Namespaces(namespaces)).await;
+    let policies = Policies::ask(client, release, scope).await;
     found.objects.extend(policies.objects);
     for (source, why) in policies.withheld {
         let resource = source.resource();
