@@ -12,6 +12,7 @@
 #[path = "../conformance/folder.rs"]
 mod folder;
 
+mod effects;
 mod goldens;
 mod layers;
 mod normal_form;
