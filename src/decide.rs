@@ -10,6 +10,7 @@
 pub mod asked;
 pub mod coverage;
 pub mod eligibility;
+pub mod linkerd;
 pub mod native_sidecars;
 pub mod placement;
 pub mod rehearsal;

@@ -18,6 +18,7 @@ mod rules;
 mod text;
 
 use finding::{Finding, Status};
+use rules::takeover::change::Change;
 use rules::workloads::Judged;
 
 /// Arguments of `check`.
@@ -58,6 +59,8 @@ enum Format {
 struct Answer {
     findings: Vec<Finding>,
     workloads: Vec<Judged>,
+    /// Before an installation, the workloads whose next pod has another fate than with Linkerd's injector.
+    changes: Option<Vec<Change>>,
 }
 
 /// Checks, and says whether something does not work.
@@ -96,11 +99,16 @@ impl Answer {
             .filter(|it| it.asked)
             .map(Judged::to_json)
             .collect();
-        json!({
+        let mut answer = json!({
             "status": self.status().word(),
             "checks": self.findings,
             "workloads": workloads,
-        })
+        });
+        if let (Some(changes), Some(answer)) = (&self.changes, answer.as_object_mut()) {
+            let changes = changes.iter().map(Change::to_json).collect();
+            answer.insert("takeover".to_owned(), changes);
+        }
+        answer
     }
 }
 
@@ -123,6 +131,20 @@ impl Judged {
             "learned_from": self.learned_from,
             "objections": self.objections,
             "warnings": warnings,
+        })
+    }
+}
+
+impl Change {
+    fn to_json(&self) -> Value {
+        json!({
+            "workload": self.workload,
+            "namespace": self.namespace,
+            "today": self.today.word(),
+            "then": self.then.word(),
+            "change": self.code(),
+            "reason": self.reason,
+            "message": self.message,
         })
     }
 }

@@ -83,7 +83,7 @@ pub(super) fn as_it_came(inputs: &Inputs<'_>, trace: &mut Trace) -> Vec<Opinion>
 }
 
 /// The pod that policies judge, where the first round is to come and changes it.
-fn before_webhooks(judges: &Judges<'_>, inputs: &Inputs<'_>) -> Option<Value> {
+pub(super) fn before_webhooks(judges: &Judges<'_>, inputs: &Inputs<'_>) -> Option<Value> {
     let is_to_come = inputs.facts.round == Round::First;
     is_to_come.then(|| judges.after_first_round(inputs.pod)).flatten()
 }

@@ -187,6 +187,25 @@ fn has_webhooks_disabled(namespace: &Namespace<'_>) -> bool {
     label.is_some_and(|value| value == "disabled")
 }
 
+/// Why Linkerd's own injector leaves `pod` alone: its reasons, and no others. It reads `linkerd.io/inject` as annotation alone.
+pub(super) fn of_linkerd(
+    pod: &Pod<'_>,
+    namespace: &Namespace<'_>,
+    installation: &Installation,
+    round: Round,
+) -> Vec<SkipReason> {
+    let annotated = |annotations| inject_mode(annotations, None).map(|(value, _)| value);
+    let (asked, _) = asked(annotated(pod.annotations()), annotated(namespace.annotations));
+    let projection = installation.values.identity.service_account_token_projection;
+    let found = [
+        pod.host_network().then_some(SkipReason::HostNetworkEnabled),
+        has_sidecar(pod).then_some(SkipReason::SidecarAlreadyExists),
+        asked.err(),
+        (!projection && !has_api_token(pod, round)).then_some(SkipReason::AutomountDisabled),
+    ];
+    found.into_iter().flatten().collect()
+}
+
 fn lacks_image(container: &Value) -> bool {
     text(container, "image").is_none_or(str::is_empty)
 }
@@ -205,7 +224,11 @@ fn asked_for(
     };
     say(format_args!("namespace {}", namespace.name), at_namespace);
     say(format_args!("pod"), at_pod);
-    let (at_pod, at_namespace) = (at_pod.map(|(value, _)| value), at_namespace.map(|(value, _)| value));
+    asked(at_pod.map(|(value, _)| value), at_namespace.map(|(value, _)| value))
+}
+
+/// What the values at pod and namespace come to.
+fn asked(at_pod: Option<&str>, at_namespace: Option<&str>) -> (Result<(), SkipReason>, Option<AnnotatedAt>) {
     let valid = |value: Option<&str>| value.is_none_or(|value| ["enabled", "disabled", "ingress"].contains(&value));
     if !valid(at_namespace) {
         return (Err(SkipReason::InvalidInjectAnnotationAtNamespace), None);

@@ -3,6 +3,7 @@ use crate::inject::Redirection;
 use crate::policy::{Release, Verdict};
 use serde_json::json;
 
+mod linkerd;
 mod pods;
 mod policies;
 mod probing;
@@ -68,6 +69,10 @@ impl Case {
     }
 
     fn decide(&self) -> Decision {
+        self.ask(|inputs| decide(inputs, Trace::after([])))
+    }
+
+    fn ask<T>(&self, question: impl FnOnce(&Inputs<'_>) -> T) -> T {
         let installation = Installation::parse(&[self.values], Some("anchors"), "linkerd").unwrap();
         let setup = Setup::of(installation).unwrap();
         let installation = setup.installation;
@@ -93,7 +98,7 @@ impl Case {
                 round: self.round,
             },
         };
-        decide(&inputs, Trace::after([]))
+        question(&inputs)
     }
 }
 

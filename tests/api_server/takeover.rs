@@ -33,16 +33,18 @@ async fn no_pod_goes_without_a_proxy_or_gets_two_on_the_way_there_and_back() {
     let setting = Setting {
         namespace: "linkerd",
         policy: FailurePolicy::Ignore,
+        opt_in: None,
         range: "127.97.0.0/16",
     };
     there_and_back(setting).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn the_same_holds_in_another_namespace_and_where_both_fail_closed() {
+async fn the_same_holds_in_another_namespace_with_other_selectors_and_where_both_fail_closed() {
     let setting = Setting {
         namespace: "l5d",
         policy: FailurePolicy::Fail,
+        opt_in: Some(("mesh", "yes")),
         range: "127.98.0.0/16",
     };
     there_and_back(setting).await;
@@ -51,7 +53,15 @@ async fn the_same_holds_in_another_namespace_and_where_both_fail_closed() {
 async fn there_and_back(setting: Setting) {
     let Some(folder) = conformance() else { return };
     let mut stage = Stage::new(&folder, setting).await;
+    // What Linkerd's registration does not select it does not inject: before, and when it is back.
+    let linkerds_own = if setting.opt_in.is_some() {
+        Fate::Bare
+    } else {
+        Fate::Linkerds
+    };
+    assert_eq!(stage.apart.fate().await, linkerds_own);
     let told = there(&mut stage).await;
+    assert_eq!(stage.apart.fate().await, Fate::Ours("cni"));
     announce(&format!("takeover in {}: {}", setting.namespace, summary(&told)));
     must_be_meshed_once(&told);
     assert!(told.len() >= CROWD);
@@ -60,6 +70,7 @@ async fn there_and_back(setting: Setting) {
     ours_alone(&told, "stand-down");
 
     let back = back(&mut stage, told.len()).await;
+    assert_eq!(stage.apart.fate().await, linkerds_own);
     announce(&format!("and back: {}", summary(&back)));
     must_be_meshed_once(&back);
     assert!(back.len() >= CROWD);
@@ -74,6 +85,7 @@ async fn there(stage: &mut Stage) -> Vec<Told> {
     let mut crowd = Crowd::start(&stage.shapes, 0, "");
     crowd.more(PAUSE).await;
     stage.beside().await;
+    stage.step("plugin").await;
     crowd.more(PAUSE).await;
     crowd.after("first");
     stage.first().await;
@@ -138,6 +150,7 @@ async fn an_upgrade_of_linkerd_and_an_outage_of_either_leave_no_gap() {
         Setting {
             namespace: "linkerd",
             policy: FailurePolicy::Ignore,
+            opt_in: None,
             range: "127.99.0.0/16",
         },
     )
@@ -181,6 +194,7 @@ async fn in_the_wrong_order_each_pod_has_one_proxy_or_is_denied() {
         Setting {
             namespace: "linkerd",
             policy: FailurePolicy::Ignore,
+            opt_in: None,
             range: "127.100.0.0/16",
         },
     )

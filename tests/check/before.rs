@@ -29,7 +29,7 @@ async fn before_an_installation_one_is_told_what_it_takes() {
     assert_eq!((answer.status, answer.faults()), (Some(0), vec![]), "{answer:#?}");
     let said = answer.says("linkerd_injector");
     assert!(
-        said.contains("linkerd/linkerd-proxy-injector would be deleted"),
+        said.contains("linkerd/linkerd-proxy-injector (edge-26.1.1) stays as it is"),
         "{said}"
     );
     assert_eq!(

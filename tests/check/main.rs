@@ -16,6 +16,8 @@
 #[expect(dead_code, unused_imports, reason = "the other test targets use the rest")]
 #[path = "../cluster/cluster.rs"]
 mod cluster;
+#[path = "../conformance/folder.rs"]
+mod conformance_folder;
 
 mod answer;
 mod before;
@@ -25,6 +27,7 @@ mod crowd;
 mod healthy;
 mod installation;
 mod rights;
+mod takeover;
 mod unseen;
 mod workloads;
 

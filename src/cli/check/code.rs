@@ -8,6 +8,7 @@ pub(super) enum Section {
     Cluster,
     Permissions,
     Installation,
+    Takeover,
     Certificates,
     Webhook,
     Cni,
@@ -23,6 +24,7 @@ impl Section {
             Self::Cluster => "cluster",
             Self::Permissions => "permissions",
             Self::Installation => "installation",
+            Self::Takeover => "takeover",
             Self::Certificates => "certificates",
             Self::Webhook => "webhook",
             Self::Cni => "cni",
@@ -113,6 +115,29 @@ codes! {
     ProbeFindingsDoubtful "probe_findings_doubtful" Installation
         "see the probe's log, and docs/probe.md: what it does not tell is unknown to decisions"
 
+    TakeoverRegistration "takeover_registration" Takeover ""
+    TakeoverOrder "takeover_order" Takeover
+        "give our registration a name that comes before Linkerd's: each pod goes to both, and the first injects"
+    TakeoverCoverage "takeover_coverage" Takeover
+        "make the selectors of our registration those of Linkerd's, or label these namespaces"
+    TakeoverTwice "takeover_twice" Takeover
+        "leave one registration beside ours, and no Service that sends to both"
+    TakeoverElsewhere "takeover_elsewhere" Takeover
+        "ask again with --linkerd-namespace: what its linkerd-config says was not looked at"
+    TakeoverUpgrade "takeover_upgrade" Takeover ""
+    TakeoverPlugin "takeover_plugin" Takeover ""
+    TakeoverSettings "takeover_settings" Takeover
+        "say it in webhook-config/ where you want it so"
+    TakeoverUnchanged "takeover_unchanged" Takeover ""
+    TakeoverRedirected "takeover_redirected" Takeover ""
+    TakeoverAdmitted "takeover_admitted" Takeover ""
+    TakeoverDenied "takeover_denied" Takeover
+        "see to them first: outrigger explain tells the ways out"
+    TakeoverLeftAlone "takeover_left_alone" Takeover
+        "see to them first: they lose their proxy with their next pod (docs/decision.md has each reason)"
+    TakeoverMeshed "takeover_meshed" Takeover
+        "see whether you want them meshed: else linkerd.io/inject: disabled"
+
     CaBundle "ca_bundle" Certificates ""
     CaBundleUnusable "ca_bundle_unusable" Certificates
         "put the base64 of the CA certificate in PEM into clientConfig.caBundle: see certs/README.md"
@@ -140,9 +165,9 @@ codes! {
 
     WebhookRegistered "webhook_registered" Webhook ""
     WebhookNotRegistered "webhook_not_registered" Webhook
-        "apply webhook-config/mutating-webhook-configuration.yaml: no pod is sent to the webhook"
+        "register it (webhook-config/, docs/takeover.md): no pod is sent to the webhook"
     WebhookRegisteredTwice "webhook_registered_twice" Webhook
-        "delete the configuration that is not Outrigger's: each pod goes to both"
+        "docs/takeover.md: ours first, and then let Linkerd's select nothing; each pod goes to both"
     WebhookWithoutPods "webhook_without_pods" Webhook
         "add the rule CREATE of pods, as webhook-config has it"
     WebhookWithoutEndpoints "webhook_without_endpoints" Webhook

@@ -1,5 +1,7 @@
 //! From what was gathered to the answer.
 
+mod takeover;
+
 use super::attempts::Attempts;
 use super::code::Code;
 use super::finding::Finding;
@@ -14,8 +16,8 @@ use super::rules::{
     certificates, cluster, cni, deadlock, installation, network_policies, permissions, pre, probe, proxies, users,
     webhook, workloads,
 };
-use super::{Answer, Arguments};
-use crate::cli::explain::Known;
+use super::{Answer, Arguments, rules};
+use crate::cli::explain::{Entry, Known};
 use crate::cli::{describe, note_on_terminal};
 use crate::cluster::Cluster;
 use crate::config::Installation;
@@ -69,6 +71,7 @@ pub(super) async fn examine(arguments: &Arguments) -> Result<Answer> {
     if facts.workloads.len() >= MANY {
         note_on_terminal(&format!("judging {} workloads…\n", facts.workloads.len()));
     }
+    let mut changes = None;
     let judged: Vec<_> = facts
         .workloads
         .iter()
@@ -76,14 +79,20 @@ pub(super) async fn examine(arguments: &Arguments) -> Result<Answer> {
         .collect();
     findings.extend(subject.of_cluster(&judged));
     findings.extend(match arguments.pre {
-        true => Box::pin(subject.before_installation(&judged)).await?,
+        true => Box::pin(subject.before_installation()).await?,
         false => Box::pin(subject.of_installation()).await?,
     });
+    if arguments.pre {
+        let (found, changed) = subject.takeover();
+        findings.extend(found);
+        changes = Some(changed);
+    }
     findings.extend(subject.of_workloads(&judged));
     findings.sort_by_key(|finding| finding.code.section());
     Ok(Answer {
         findings,
         workloads: judged,
+        changes,
     })
 }
 
@@ -142,7 +151,7 @@ fn configuration(arguments: &Arguments, facts: &Gathered) -> Result<(Option<Find
     }
 }
 
-/// What decisions are made of. Before an installation they are made as if there were no plugin: that tells who needs it.
+/// What decisions are made of. Before an installation nobody relies on a plugin that is not there.
 fn known(arguments: &Arguments, facts: &Gathered, setup: Setup) -> Result<Known> {
     let mut objects = Vec::new();
     for list in [&facts.namespaces, &facts.nodes, &facts.daemon_sets] {
@@ -156,7 +165,8 @@ fn known(arguments: &Arguments, facts: &Gathered, setup: Setup) -> Result<Known>
     let unseen = [(&facts.nodes, "nodes"), (&facts.daemon_sets, "daemonsets")]
         .into_iter()
         .find(|(list, _)| list.is_none());
-    let declared = match (arguments.pre, unseen) {
+    let plugins = facts.daemon_sets.iter().flatten().filter_map(Plugin::read);
+    let declared = match (arguments.pre && plugins.count() == 0, unseen) {
         (true, _) => Some(Coverage::None),
         (false, Some((_, resource))) => Some(Coverage::Unknown {
             why: format!("{resource} cannot be read"),
@@ -172,13 +182,22 @@ impl Subject<'_> {
     }
 
     fn judge(&self, workload: &Value) -> Option<Judged> {
-        let entry = self.known.explain(workload)?;
+        self.known.explain(workload).map(|entry| self.judged(&entry))
+    }
+
+    /// The same as if the CNI plugin were as `declared` or, where that says nothing, as the nodes show.
+    fn judge_with(&self, workload: &Value, declared: Option<&Coverage>) -> Option<Judged> {
+        let entry = self.known.explain_with(workload, declared);
+        entry.map(|entry| self.judged(&entry))
+    }
+
+    fn judged(&self, entry: &Entry) -> Judged {
         let namespace = self.known.namespace(&entry.namespace);
         let origin = Origin {
             labels: namespace.as_ref().map(|namespace| &namespace.labels),
             default: self.defaults.enforce,
         };
-        Some(Judged::of(&entry, origin))
+        Judged::of(entry, origin)
     }
 
     /// What holds before and after an installation.
@@ -198,19 +217,21 @@ impl Subject<'_> {
         findings
     }
 
-    async fn before_installation(&self, judged: &[Judged]) -> Result<Vec<Finding>> {
+    async fn before_installation(&self) -> Result<Vec<Finding>> {
         let control_plane = &self.arguments.control_plane.linkerd_namespace;
-        let deployments = self.facts.deployments.as_deref().unwrap_or_default();
-        let mut findings = Vec::from_iter(pre::replaced(deployments));
-        findings.push(pre::levels(
+        let mut findings = vec![pre::levels(
             self.namespaces(),
             control_plane,
             &self.defaults,
             self.facts.server,
-        ));
+        )];
         findings.push(pre::policies(&self.facts.policies.objects));
         let daemon_sets = self.facts.daemon_sets.as_deref().unwrap_or_default();
-        findings.push(pre::plugin_needed(judged, daemon_sets));
+        let workloads = self.facts.workloads.iter();
+        let without: Vec<_> = workloads
+            .filter_map(|workload| self.judge_with(workload, Some(&Coverage::None)))
+            .collect();
+        findings.push(pre::plugin_needed(&without, daemon_sets));
         let rights = access::ask(&self.client, Who::Me, permissions::to_install(control_plane)).await?;
         findings.push(permissions::install(&rights));
         Ok(findings)
@@ -229,6 +250,7 @@ impl Subject<'_> {
                 namespaces: self.namespaces(),
                 release: self.facts.server.release,
                 endpoints: self.facts.endpoints,
+                whose: rules::takeover::registered(&self.webhooks, self.backends()),
             };
             findings.extend(webhook::judge(&registration));
             findings.extend(deadlock::judge(&self.webhooks, self.namespaces(), &self.essential()));

@@ -5,7 +5,9 @@ pub(super) mod access;
 mod control_plane;
 pub(super) mod dry_run;
 pub(super) mod handshake;
+mod takeover;
 
+use super::rules::installation::Injector;
 use super::rules::proxies::{Running, asks_since};
 use super::rules::webhook::asks;
 use crate::cli::live::policies::{Policies, Scope};
@@ -71,6 +73,8 @@ pub(super) struct Gathered {
     /// Whether the webhook's Service has a ready endpoint, and where it is.
     pub(super) endpoints: Option<bool>,
     pub(super) service_address: Option<String>,
+    /// The Services behind registrations of injectors.
+    pub(super) services: Vec<Value>,
     pub(super) withheld: Vec<Withheld>,
 }
 
@@ -149,8 +153,11 @@ pub(super) async fn gather(client: &Client, wanted: Wanted<'_>) -> Result<Gather
     let overrides = gatherer.overrides(wanted.control_plane).await?;
     let anchors = gatherer.anchors(wanted.control_plane).await?;
     let probe = gatherer.probe(wanted.control_plane).await?;
-    let secret = gatherer.secret(wanted.control_plane).await?;
+    let injectors = deployments.iter().flatten().filter_map(Injector::read);
+    let secret = injectors.filter(|it| it.is_ours()).find_map(Injector::secret);
+    let secret = gatherer.secret(wanted.control_plane, secret).await?;
     let (endpoints, service_address) = gatherer.service(webhooks.as_deref()).await?;
+    let services = gatherer.services(webhooks.as_deref()).await?;
     Ok(Gathered {
         server,
         namespaces,
@@ -170,6 +177,7 @@ pub(super) async fn gather(client: &Client, wanted: Wanted<'_>) -> Result<Gather
         secret,
         endpoints,
         service_address,
+        services,
         withheld: gatherer.withheld,
     })
 }

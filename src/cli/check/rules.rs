@@ -15,6 +15,7 @@ pub(super) mod pre;
 pub(super) mod probe;
 pub(super) mod proxies;
 pub(super) mod selector;
+pub(super) mod takeover;
 pub(super) mod users;
 pub(super) mod webhook;
 pub(super) mod workloads;

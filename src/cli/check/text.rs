@@ -1,5 +1,7 @@
 //! The answer for people, as `linkerd check` prints its own: sections, a sign a line, and what to do.
 
+mod changes;
+
 use super::Answer;
 use super::code::Section;
 use super::finding::{Finding, Status};
@@ -34,13 +36,15 @@ pub(super) fn render(answer: &Answer, paint: Paint) -> String {
     text + &paint.line(&format!("Status check results are {sign}"), tone)
 }
 
-/// Ends a section; that of workloads with a table.
+/// Ends a section; those of workloads and of what changes for them with a table.
 fn close(text: &mut String, section: Option<Section>, answer: &Answer, paint: Paint) {
     let Some(section) = section else {
         return;
     };
     if section == Section::Workloads {
         text.push_str(&table(&answer.workloads, paint));
+    } else if section == Section::Takeover {
+        text.push_str(&changes::table(answer.changes.as_deref().unwrap_or_default(), paint));
     }
     text.push('\n');
 }
@@ -127,13 +131,17 @@ fn grouped(workloads: &[&Judged]) -> Table {
     for (common, (namespaces, number)) in groups {
         let [_, _, admitted, ..] = &common;
         let tone = tone(admitted);
-        let first = namespaces.first().copied().unwrap_or_default();
-        let places = match namespaces.len() {
-            1 => first.to_owned(),
-            number => format!("{first} and {} more", number - 1),
-        };
-        let own = [number.to_string(), places];
+        let own = [number.to_string(), places(&namespaces)];
         table.add(own.into_iter().chain(common).collect(), tone);
     }
     table
+}
+
+/// The first of several namespaces, and how many more there are.
+fn places(namespaces: &BTreeSet<&str>) -> String {
+    let first = namespaces.first().copied().unwrap_or_default();
+    match namespaces.len() {
+        0 | 1 => first.to_owned(),
+        number => format!("{first} and {} more", number - 1),
+    }
 }

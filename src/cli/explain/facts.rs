@@ -5,7 +5,8 @@ use crate::cli::installation::trust_anchors;
 use crate::cli::workload::{self, Workload, namespace_of};
 use crate::cluster::{Cluster, Namespace};
 use crate::config::Installation;
-use crate::decide::{self, Coverage, Decision, Facts, Inputs, Round, Setup, Trace};
+use crate::decide::linkerd::Linkerds;
+use crate::decide::{self, Coverage, Facts, Inputs, Round, Setup, Trace};
 use crate::pod::Pod;
 use crate::pod::workload::Kind;
 use crate::policy::pod_security::{self, Configuration, Server};
@@ -139,6 +140,20 @@ impl Known {
 
     /// The decision for one object; nothing where it is neither a workload nor a service.
     pub(in crate::cli) fn explain(&self, object: &Value) -> Option<Entry> {
+        self.explain_with(object, self.declared.as_ref())
+    }
+
+    /// What Linkerd's own injector makes of the pods of a workload.
+    pub(in crate::cli) fn linkerds(&self, object: &Value) -> Option<Linkerds> {
+        let name = namespace_of(object, &self.namespace);
+        let namespace = self.cluster.known_namespace(name);
+        let workload = Workload::read(object, name, &self.cluster)?;
+        let namespace = view(name, namespace.as_deref());
+        Some(self.with_inputs(&workload, namespace, None, decide::linkerd::linkerds))
+    }
+
+    /// The same where the CNI plugin is as `declared` or, where that says nothing, as the nodes show.
+    pub(in crate::cli) fn explain_with(&self, object: &Value, declared: Option<&Coverage>) -> Option<Entry> {
         let kind = Kind::of(object).filter(|kind| *kind != Kind::Namespace)?;
         let namespace_name = namespace_of(object, &self.namespace);
         let namespace = self.cluster.known_namespace(namespace_name);
@@ -152,7 +167,7 @@ impl Known {
         let before = workload.as_ref().map_or(object, |workload| workload.template).clone();
         let decision = match workload {
             None => decide::annotate(kind, object, &self.setup.installation, &namespace, trace),
-            Some(workload) => self.decide(&workload, namespace, trace),
+            Some(workload) => self.with_inputs(&workload, namespace, declared, |inputs| decide::decide(inputs, trace)),
         };
         Some(Entry {
             workload: workload::title(kind, object),
@@ -162,12 +177,18 @@ impl Known {
         })
     }
 
-    fn decide(&self, workload: &Workload<'_>, namespace: decide::Namespace<'_>, trace: Trace) -> Decision {
+    fn with_inputs<T>(
+        &self,
+        workload: &Workload<'_>,
+        namespace: decide::Namespace<'_>,
+        declared: Option<&Coverage>,
+        judge: impl FnOnce(&Inputs<'_>) -> T,
+    ) -> T {
         // A webhook is asked after the API server's defaulting; a manifest has not seen it yet.
         let mut template = workload.template.clone();
         pod_security::default(&mut template);
         let known = self.cluster.facts(&Pod::new(&template));
-        let declared = self.declared.clone().map(Arc::new);
+        let declared = declared.cloned().map(Arc::new);
         let coverage = declared.or_else(|| self.setup.coverage(known.coverage));
         let coverage = coverage.as_deref().unwrap_or(&Coverage::None);
         let probe = self.cluster.probe(namespace.name, namespace.labels, SystemTime::now());
@@ -190,7 +211,7 @@ impl Known {
                 round: Round::First,
             },
         };
-        decide::decide(&inputs, trace)
+        judge(&inputs)
     }
 }
 

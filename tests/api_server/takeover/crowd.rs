@@ -34,6 +34,11 @@ impl Shape {
         }
     }
 
+    /// What becomes of one more pod, which is not created.
+    pub(crate) async fn fate(&self) -> Fate {
+        fate(&self.namespace.try_pod(&self.numbered(0)).await)
+    }
+
     fn numbered(&self, number: usize) -> Value {
         let mut pod = self.pod.clone();
         match pod["metadata"]["generateName"].is_string() {

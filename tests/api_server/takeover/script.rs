@@ -54,7 +54,7 @@ pub(crate) struct Script {
 impl Script {
     pub(crate) fn new(kubeconfig: PathBuf, linkerd: &str, application: &str) -> Self {
         let folder = TempDir::new().unwrap();
-        for part in ["webhook-config", "webhook-config/ha"] {
+        for part in ["webhook-config", "webhook-config/ha", "cni-config"] {
             fs::create_dir(folder.path().join(part)).unwrap();
             for entry in fs::read_dir(repository().join(part)).unwrap() {
                 let path = entry.unwrap().path();

@@ -19,7 +19,7 @@ use super::script::{Pair, Script};
 use crate::cluster::{
     Cluster, FailurePolicy, Namespace, Options, Port, Verb, Webhook, WebhookOptions, call, create, poll,
 };
-use crate::scene::ENFORCE;
+use crate::scene::{ENFORCE, INJECT};
 
 /// Whoever waits, waits for kubectl or for a watch of the API server's.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -30,6 +30,8 @@ pub(crate) struct Setting {
     /// The control plane's namespace.
     pub(crate) namespace: &'static str,
     pub(crate) policy: FailurePolicy,
+    /// The label that Linkerd's registration asks of namespaces beside what its chart has it ask.
+    pub(crate) opt_in: Option<(&'static str, &'static str)>,
     /// The range of the Services' addresses, each test's own.
     pub(crate) range: &'static str,
 }
@@ -40,6 +42,8 @@ pub(crate) struct Stage {
     pub(crate) script: Script,
     pub(crate) linkerd: Linkerd,
     pub(crate) shapes: Vec<Shape>,
+    /// One that Linkerd's registration selects only where it asks for no label.
+    pub(crate) apart: Shape,
     pub(crate) webhook: Option<Webhook>,
     pub(crate) cluster: Cluster,
     /// Linkerd's registration as it was installed.
@@ -72,12 +76,16 @@ impl Stage {
         entry["clientConfig"]["caBundle"] = STANDARD.encode(&pair.authority).into();
         entry["clientConfig"]["service"]["port"] = port.number().into();
         entry["failurePolicy"] = format!("{:?}", setting.policy).into();
+        if let Some((key, value)) = setting.opt_in {
+            entry["namespaceSelector"]["matchLabels"] = json!({key: value});
+        }
         report_ready(&client, setting.namespace, "linkerd-proxy-injector").await;
         let linkerd = Linkerd::start(port, pair, records.clone()).await;
         install_plugin(&client).await;
         let stage = Self {
             setting,
-            shapes: shapes(&client, &records).await,
+            shapes: shapes(&client, &records, setting.opt_in).await,
+            apart: apart(&client, &records).await,
             values: values.to_owned(),
             webhook: None,
             client,
@@ -242,7 +250,7 @@ async fn install_plugin(client: &Client) {
 }
 
 /// What is created: the recorded pods in namespaces of every level that admits them as they come.
-async fn shapes(client: &Client, records: &Records) -> Vec<Shape> {
+async fn shapes(client: &Client, records: &Records, opt_in: Option<(&str, &str)>) -> Vec<Shape> {
     let mut shapes = Vec::new();
     for (name, level, starts) in [
         ("free", None, &[NATIVE, OWNED][..]),
@@ -251,7 +259,8 @@ async fn shapes(client: &Client, records: &Records) -> Vec<Shape> {
         ("base-classic", Some("baseline"), &[CLASSIC]),
         ("strict", Some("restricted"), &[NATIVE]),
     ] {
-        let labels: Vec<_> = level.into_iter().map(|level| (ENFORCE, level)).collect();
+        let levels = level.into_iter().map(|level| (ENFORCE, level));
+        let labels: Vec<_> = levels.chain(opt_in).collect();
         let [first, ..] = starts else { continue };
         let annotations = &records.of(first).annotations;
         let annotations: Vec<_> = annotations.iter().map(|(key, value)| (&**key, &**value)).collect();
@@ -265,6 +274,12 @@ async fn shapes(client: &Client, records: &Records) -> Vec<Shape> {
         }
     }
     shapes
+}
+
+/// A pod of a namespace without any label.
+async fn apart(client: &Client, records: &Records) -> Shape {
+    let namespace = Namespace::create_named(client, "apart", &[], &[INJECT]).await;
+    Shape::of(NATIVE, &namespace, records.of(NATIVE))
 }
 
 /// Makes the ReplicaSet that the pod names as its owner, and that one's.

@@ -43,10 +43,10 @@ impl Gatherer<'_> {
         }
     }
 
-    /// The certificate alone is kept: the key is nobody's business.
-    pub(super) async fn secret(&mut self, namespace: &str) -> Result<Option<Vec<u8>>> {
-        const NAME: &str = "linkerd-proxy-injector-k8s-tls";
-        let secret = live::get(self.client, &resource::SECRETS, Some(namespace), NAME).await;
+    /// The Secret that our Deployment names, else Linkerd's. The certificate alone is kept: the key is nobody's business.
+    pub(super) async fn secret(&mut self, namespace: &str, name: Option<&str>) -> Result<Option<Vec<u8>>> {
+        let name = name.unwrap_or("linkerd-proxy-injector-k8s-tls");
+        let secret = live::get(self.client, &resource::SECRETS, Some(namespace), name).await;
         let secret = self.unless_refused(secret, &resource::SECRETS, "the webhook's certificate on disk")?;
         let certificate = secret.flatten().and_then(|secret| {
             let text = secret.pointer("/data")?.get("tls.crt")?.as_str()?;

@@ -6,8 +6,11 @@ use crate::config::annotation::CONTROL_PLANE_COMPONENT;
 use crate::pod::{integer, list, text};
 use serde_json::Value;
 
-/// The entry by which pods come to the injector; Linkerd's and ours have the same name.
-const INJECTOR: &str = "linkerd-proxy-injector.linkerd.io";
+/// The entries by which pods come to an injector: Linkerd's or ours in its place, and ours beside it.
+const INJECTORS: [&str; 2] = ["linkerd-proxy-injector.linkerd.io", "linkerd-outrigger.linkerd.io"];
+
+/// What the labels of an injector's objects say: Linkerd's or ours in its place, and ours beside it.
+pub(super) const COMPONENTS: [&str; 2] = ["proxy-injector", "outrigger"];
 
 /// How the entry that answers dry runs of workloads begins.
 const PREVIEW: &str = "preview.";
@@ -46,21 +49,42 @@ impl<'a> Webhook<'a> {
         sorted.into_iter().flat_map(entries).collect()
     }
 
-    /// Whether it is the injector's own entry for pods, ours or Linkerd's.
+    /// Whether it is an injector's own entry for pods, ours or Linkerd's, and may be asked about any.
     pub(in crate::cli::check) fn is_injector(&self) -> bool {
+        self.is_of_injector() && !self.selects_nothing()
+    }
+
+    /// The same, be there pods or not about which it is asked.
+    pub(in crate::cli::check) fn is_of_injector(&self) -> bool {
         let component = label(self.configuration, CONTROL_PLANE_COMPONENT);
-        self.name() == INJECTOR || component == Some("proxy-injector") && !self.is_preview() && self.sees_pods()
+        let labelled = component.is_some_and(|component| COMPONENTS.contains(&component));
+        INJECTORS.contains(&self.name()) || labelled && !self.is_preview() && self.sees_pods()
+    }
+
+    /// Whether no namespace meets its selector: so is Linkerd's left where ours has taken over.
+    pub(in crate::cli::check) fn selects_nothing(&self) -> bool {
+        self.namespace_selector().matches_no_namespace()
+    }
+
+    /// Whether its name says that it is ours, beside Linkerd's.
+    pub(super) fn is_named_for_us(&self) -> bool {
+        INJECTORS.last() == Some(&self.name())
     }
 
     /// Whether it answers dry runs of workloads.
     pub(in crate::cli::check) fn is_preview(&self) -> bool {
         let rest = self.name().strip_prefix(PREVIEW);
-        rest.is_some_and(|rest| rest == INJECTOR)
+        rest.is_some_and(|rest| INJECTORS.contains(&rest))
     }
 
     /// Its name.
     pub(in crate::cli::check) fn name(&self) -> &'a str {
         text(self.entry, "name").unwrap_or_default()
+    }
+
+    /// An annotation of its configuration.
+    pub(super) fn annotation(&self, key: &str) -> Option<&'a str> {
+        self.configuration.pointer("/metadata/annotations")?.get(key)?.as_str()
     }
 
     /// The configuration that it is of.

@@ -1,11 +1,12 @@
 //! Linkerd's configuration, and the injectors that there are.
 
+use super::admission::COMPONENTS;
 use super::{label, name, namespace, place};
 use crate::cli::check::code::Code;
 use crate::cli::check::finding::Finding;
 use crate::config::annotation::CONTROL_PLANE_COMPONENT;
 use crate::pod::{list, text};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// The name of the Deployment, Linkerd's and ours.
 const DEPLOYMENT: &str = "linkerd-proxy-injector";
@@ -17,8 +18,9 @@ pub(in crate::cli::check) struct Injector<'a>(&'a Value);
 impl<'a> Injector<'a> {
     /// Reads a Deployment; nothing where it is something else.
     pub(in crate::cli::check) fn read(deployment: &'a Value) -> Option<Self> {
-        let component = label(deployment, CONTROL_PLANE_COMPONENT) == Some("proxy-injector");
-        (component || name(deployment) == DEPLOYMENT).then_some(Self(deployment))
+        let component = label(deployment, CONTROL_PLANE_COMPONENT);
+        let labelled = component.is_some_and(|component| COMPONENTS.contains(&component));
+        (labelled || name(deployment) == DEPLOYMENT).then_some(Self(deployment))
     }
 
     /// Whether it runs `outrigger webhook`. Linkerd's runs `proxy-injector` of its controller image.
@@ -28,8 +30,33 @@ impl<'a> Injector<'a> {
             || containers().any(|container| repository(container).ends_with("outrigger"))
     }
 
-    /// The tag of our image; nothing where it has none, or a digest alone.
-    fn version(self) -> Option<&'a str> {
+    /// `namespace/name`
+    pub(super) fn place(self) -> String {
+        place(self.0)
+    }
+
+    /// Whether a Service with this selector, in this namespace, sends to its pods.
+    pub(super) fn is_behind(self, service_namespace: &str, selector: &Map<String, Value>) -> bool {
+        let labels = self.0.pointer("/spec/template/metadata/labels");
+        let has = |(key, value): (&String, &Value)| labels.and_then(|labels| labels.get(key)) == Some(value);
+        namespace(self.0) == service_namespace && selector.iter().all(has)
+    }
+
+    /// Whether a Service with Linkerd's selector sends to the pods of both.
+    fn shares_service(self, other: Self) -> bool {
+        let of = |injector: Self| (namespace(injector.0), label(injector.0, CONTROL_PLANE_COMPONENT));
+        of(self) == of(other)
+    }
+
+    /// The Secret of its certificate.
+    pub(in crate::cli::check) fn secret(self) -> Option<&'a str> {
+        let spec = self.0.pointer("/spec/template/spec")?;
+        let volume = list(spec, "volumes").find(|volume| text(volume, "name") == Some("tls"))?;
+        volume.pointer("/secret/secretName")?.as_str()
+    }
+
+    /// The tag of its image; nothing where it has none, or a digest alone.
+    pub(super) fn version(self) -> Option<&'a str> {
         let image = self.containers().find_map(|container| text(container, "image"))?;
         let image = image.split('@').next()?;
         let (_, tag) = image.rsplit_once(':')?;
@@ -73,7 +100,10 @@ pub(in crate::cli::check) fn judge(deployments: &[Value], version: &str) -> Vec<
     let injectors: Vec<_> = deployments.iter().filter_map(Injector::read).collect();
     let (ours, linkerds): (Vec<_>, Vec<_>) = injectors.iter().copied().partition(|injector| injector.is_ours());
     let mut findings = Vec::new();
-    if !ours.is_empty() && !linkerds.is_empty() {
+    if ours
+        .iter()
+        .any(|it| linkerds.iter().any(|other| it.shares_service(*other)))
+    {
         let titles = injectors.iter().map(|it| {
             let whose = if it.is_ours() { "ours" } else { "Linkerd's" };
             format!("{}: {whose}", place(it.0))

@@ -1,8 +1,7 @@
 //! Before an installation: what would change, what would refuse it, and whether the nodes need the CNI plugin.
 
-use super::installation::Injector;
+use super::name;
 use super::workloads::Judged;
-use super::{name, place};
 use crate::cli::check::code::Code;
 use crate::cli::check::finding::{Finding, count};
 use crate::decide::coverage::Plugin;
@@ -13,20 +12,6 @@ use std::collections::BTreeMap;
 
 /// The namespace of our CNI plugin.
 const PLUGIN_NAMESPACE: &str = "linkerd-cni";
-
-/// What runs already, and would have its place taken.
-pub(in crate::cli::check) fn replaced(deployments: &[Value]) -> Option<Finding> {
-    let injectors: Vec<_> = deployments
-        .iter()
-        .filter(|deployment| Injector::read(deployment).is_some_and(|injector| !injector.is_ours()))
-        .map(place)
-        .collect();
-    let message = format!(
-        "Linkerd's injector {} would be deleted, and Outrigger's webhook take its Service, Secret and registration over",
-        injectors.first()?
-    );
-    Some(Finding::ok(Code::LinkerdInjector, message))
-}
 
 /// Whether the level of the namespaces that are installed into admits the installation: that of the webhook is clean at any
 /// level, the CNI plugin's agent needs `privileged`.
@@ -163,13 +148,6 @@ mod tests {
             policies(&objects)
                 .message
                 .ends_with("1 PodSecurityPolicy, 2 ResourceQuota")
-        );
-        let linkerds = json!({"metadata": {"namespace": "linkerd", "name": "linkerd-proxy-injector"}});
-        let finding = replaced(&[linkerds]).unwrap();
-        assert!(
-            finding.message.contains("linkerd/linkerd-proxy-injector"),
-            "{}",
-            finding.message
         );
     }
 }

@@ -32,6 +32,13 @@ impl<'a> Selector<'a> {
         self.requirements().find(|requirement| !requirement.holds(labels))
     }
 
+    /// Whether no namespace has labels that it matches: the API server gives each of them its name as one
+    /// (`NamespaceDefaultLabelName`, Kubernetes 1.21).
+    pub(super) fn matches_no_namespace(&self) -> bool {
+        let nameless = |it: Requirement<'_>| it.key == "kubernetes.io/metadata.name" && it.operator == "DoesNotExist";
+        self.requirements().any(nameless)
+    }
+
     /// Everything that it asks.
     pub(in crate::cli::check) fn requirements(&self) -> impl Iterator<Item = Requirement<'a>> + use<'a> {
         let labels = self.0.get("matchLabels").and_then(Value::as_object);

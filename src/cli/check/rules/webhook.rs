@@ -15,7 +15,7 @@ const MATCH_CONDITIONS: Release = Release(28);
 const AKS_KEYS: [&str; 2] = ["control-plane", "kubernetes.azure.com/managedby"];
 
 /// What is known of the way to the webhook.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(in crate::cli::check) struct Registration<'a> {
     /// Every mutating webhook, in order.
     pub(in crate::cli::check) webhooks: &'a [Webhook<'a>],
@@ -25,6 +25,8 @@ pub(in crate::cli::check) struct Registration<'a> {
     pub(in crate::cli::check) release: Release,
     /// Whether a ready pod stands behind the Service; nothing where that cannot be told.
     pub(in crate::cli::check) endpoints: Option<bool>,
+    /// What is to be said of who is registered, where it is known whose they are.
+    pub(in crate::cli::check) whose: Option<Finding>,
 }
 
 /// Judges the registration.
@@ -38,7 +40,8 @@ pub(in crate::cli::check) fn judge(registration: &Registration<'_>) -> Vec<Findi
         let message = "no MutatingWebhookConfiguration calls an injector";
         return vec![Finding::failed(Code::WebhookNotRegistered, message)];
     };
-    let mut findings = vec![registered(&injectors)];
+    let known = registration.whose.clone();
+    let mut findings = vec![known.unwrap_or_else(|| registered(&injectors))];
     findings.extend(pods(injector));
     findings.extend(endpoints(injector, registration.endpoints));
     findings.extend(selected(injector, registration.namespaces));
@@ -142,7 +145,7 @@ fn order(injector: &Webhook<'_>, webhooks: &[Webhook<'_>]) -> Finding {
     let is_it = |webhook: &&Webhook<'_>| {
         webhook.name() == injector.name() && webhook.configuration() == injector.configuration()
     };
-    let of_pods = |webhook: &&Webhook<'_>| webhook.sees_pods() && !webhook.is_preview();
+    let of_pods = |webhook: &&Webhook<'_>| webhook.sees_pods() && !webhook.is_preview() && !webhook.selects_nothing();
     let position = webhooks.iter().position(|webhook| is_it(&webhook)).unwrap_or_default();
     let later: Vec<_> = webhooks.iter().skip(position + 1).filter(of_pods).collect();
     let before = webhooks.iter().take(position).filter(of_pods).count();

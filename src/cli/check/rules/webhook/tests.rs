@@ -28,6 +28,7 @@ fn codes(configurations: &[Value], namespaces: &[Value], release: u32, endpoints
         namespaces,
         release: Release(release),
         endpoints,
+        whose: None,
     };
     let findings = judge(&registration);
     let bad = findings.iter().filter(|finding| finding.status != Status::Ok);
