@@ -56,7 +56,7 @@ async fn nobody_is_told_where_linkerd_tells_nobody() {
         let created = namespace.create_pod(&owned_by(api_version, kind, "odd")).await;
         assert_eq!(mesh::redirection(&created.body), Some("cni"), "{}", created.message());
     }
-    // Events come in the order in which pods do: once this one is told of, the others would have been.
+    // All wait in one queue: those of the others would be published before this one, or with it.
     let owner = create(&namespace, "DaemonSet", "last", None).await;
     namespace.create_pod(&pod_of(&owner)).await;
     assert_eq!(events(&namespace, &owner, 1).await, [injected("DaemonSet")]);

@@ -189,7 +189,7 @@ fn place(object: &Value) -> Option<Place> {
     Some((Kind::of(object)?, text("namespace"), text("name")))
 }
 
-/// The pod as its author would create it once more: without its node and, where injection has been at it, without what that
+/// The pod as its author would create it once more: without what it got while it lived and, where injection has been at it, without what that
 /// added. Whether it asks for injection is its author's word.
 fn anew(mut pod: Value) -> Value {
     let asks = ["annotations", "labels"].map(|key| {
@@ -211,7 +211,9 @@ fn anew(mut pod: Value) -> Value {
     if let Some(fields) = pod.as_object_mut() {
         fields.remove("status");
         if let Some(spec) = fields.get_mut("spec").and_then(Value::as_object_mut) {
-            spec.remove("nodeName");
+            for of_life in ["nodeName", "ephemeralContainers"] {
+                spec.remove(of_life);
+            }
         }
     }
     pod
@@ -230,7 +232,7 @@ mod tests {
             "metadata": {"name": "web", "annotations": {
                 "linkerd.io/inject": "enabled", "linkerd.io/created-by": "outrigger/1", "linkerd.io/setup-iptables": "cni",
             }},
-            "spec": {"nodeName": "n1", "containers": [{"name": "linkerd-proxy", "image": "proxy"}, app]},
+            "spec": {"nodeName": "n1", "ephemeralContainers": [{"name": "sh"}], "containers": [{"name": "linkerd-proxy", "image": "proxy"}, app]},
             "status": {"phase": "Running"},
         });
         let expected = json!({
