@@ -147,7 +147,8 @@ fn known(arguments: &Arguments, facts: &Gathered, setup: Setup) -> Result<Known>
     for list in [&facts.namespaces, &facts.nodes, &facts.daemon_sets] {
         objects.extend(list.iter().flatten().cloned());
     }
-    objects.extend(facts.policies.objects.iter().chain(&facts.probe).cloned());
+    let others = facts.policies.objects.iter().chain(&facts.probe);
+    objects.extend(others.chain(&facts.plugin_pods).cloned());
     let cluster = Cluster::of_manifests(&objects, Some(facts.server)).context("what the cluster says")?;
     for (source, why) in &facts.policies.withheld {
         cluster.withhold(*source, why);

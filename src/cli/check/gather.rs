@@ -5,6 +5,7 @@ pub(super) mod access;
 mod control_plane;
 pub(super) mod dry_run;
 pub(super) mod handshake;
+mod nodes;
 
 use super::rules::proxies::{Running, asks_since};
 use super::rules::webhook::asks;
@@ -15,6 +16,7 @@ use crate::policy::Release;
 use crate::policy::pod_security::Server;
 use anyhow::{Context, Result};
 use kube::Client;
+use nodes::Fleet;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -50,6 +52,8 @@ pub(super) struct Gathered {
     pub(super) nodes: Option<Vec<Value>>,
     /// Of all namespaces, for the CNI plugin may be in any.
     pub(super) daemon_sets: Option<Vec<Value>>,
+    /// The pods of the CNI plugin, as far as they may be read.
+    pub(super) plugin_pods: Vec<Value>,
     /// Everything that makes pods and is made by nothing else that does.
     pub(super) workloads: Vec<Value>,
     /// Deployments of the control plane's namespace, or of all.
@@ -109,14 +113,11 @@ pub(super) async fn gather(client: &Client, wanted: Wanted<'_>) -> Result<Gather
         withheld: Vec::new(),
     };
     let (namespaces, asks_since) = gatherer.namespaces(wanted).await?;
-    let nodes = gatherer
-        .list(
-            &resource::NODES,
-            None,
-            "which nodes the CNI plugin covers, and their kubelets",
-            |node| Some(tidied(node)),
-        )
-        .await?;
+    let Fleet {
+        nodes,
+        daemon_sets,
+        plugin_pods,
+    } = gatherer.nodes().await?;
     let webhooks = gatherer
         .list(
             &resource::MUTATING_WEBHOOKS,
@@ -125,7 +126,6 @@ pub(super) async fn gather(client: &Client, wanted: Wanted<'_>) -> Result<Gather
             |it| Some(tidied(it)),
         )
         .await?;
-    let daemon_sets = gatherer.of(&resource::DAEMON_SETS, None).await?;
     let mut deployments = gatherer.of(&resource::DEPLOYMENTS, wanted.namespace).await?;
     let mut workloads = gatherer.workloads(wanted).await?;
     let here = |object: &&Value| wanted.namespace.is_none_or(|namespace| is_in(object, namespace));
@@ -154,6 +154,7 @@ pub(super) async fn gather(client: &Client, wanted: Wanted<'_>) -> Result<Gather
         asks_since,
         nodes,
         daemon_sets,
+        plugin_pods,
         workloads,
         deployments,
         webhooks,

@@ -4,13 +4,11 @@
 use super::super::Arguments;
 use crate::cli::installation::Connection;
 use crate::cli::live::policies::{Policies, Scope};
-use crate::cli::live::resource::{CONFIG_MAPS, DAEMON_SETS, NAMESPACES, NODES, PODS};
-use crate::cli::live::{get, list, tidied};
+use crate::cli::live::resource::{CONFIG_MAPS, DAEMON_SETS, NAMESPACES, NODES};
+use crate::cli::live::{get, list, plugin_places, plugin_pods, tidied};
 use crate::cli::{describe, note_on_terminal};
-use crate::cluster::index::PluginPlace;
 use crate::cluster::server_of;
 use crate::decide::Coverage;
-use crate::decide::coverage::Plugin;
 use crate::policy::installed::Source;
 use crate::policy::pod_security::Server;
 use crate::policy::probe::CONFIG_MAP;
@@ -64,12 +62,15 @@ pub(super) fn ask(arguments: &Arguments, wanted: &Wanted<'_>) -> Result<Found> {
         }
         match nodes(&client).await {
             Ok(objects) => {
-                match plugin_pods(&client, &objects).await {
-                    Ok(pods) => found.objects.extend(pods),
-                    Err(error) => found.assumptions.push(format!(
-                        "whether the CNI plugin is failing on its nodes is not known, and it is taken to work: {}",
-                        describe(&error)
-                    )),
+                for place in plugin_places(&objects) {
+                    match plugin_pods(&client, &place).await {
+                        Ok(pods) => found.objects.extend(pods),
+                        Err(error) => found.assumptions.push(format!(
+                            "whether the CNI plugin of {} is failing on its nodes is not known, and it is taken to work: {}",
+                            place.namespace,
+                            describe(&error.into())
+                        )),
+                    }
                 }
                 found.objects.extend(objects);
             }
@@ -104,19 +105,6 @@ async fn nodes(client: &Client) -> Result<Vec<Value>> {
         objects.extend(found.context(resource.plural)?);
     }
     Ok(objects)
-}
-
-/// The pods of the plugins among `objects`.
-async fn plugin_pods(client: &Client, objects: &[Value]) -> Result<Vec<Value>> {
-    let plugins = objects.iter().filter_map(Plugin::read);
-    let places: BTreeSet<_> = plugins.map(|plugin| PluginPlace::of(&plugin)).collect();
-    let mut pods = Vec::new();
-    for place in places {
-        let own = |pod: Value| (PluginPlace::of_pod(&pod).as_ref() == Some(&place)).then(|| tidied(pod));
-        let found = list(client, &PODS, Some(&place.namespace), own).await;
-        pods.extend(found.with_context(|| format!("pods of {}", place.namespace))?);
-    }
-    Ok(pods)
 }
 
 /// The policies that count in `namespaces`.
