@@ -16,6 +16,7 @@ mod watch;
 
 pub use connect::{Access, ConnectError, configure, connect};
 pub use facts::{Facts, Namespace};
+pub use index::NodeList;
 pub use lookup::LookupError;
 pub use owner::Owner;
 pub use watch::{resource_of, server_of, serves};
@@ -96,6 +97,11 @@ impl Cluster {
     /// Notes that the objects of `source` cannot be told, and `why`: what is compiled from them is unknown.
     pub fn withhold(&self, source: Source, why: &str) {
         self.index().withhold(source, why.into());
+    }
+
+    /// Notes that a list that tells where the CNI plugin is cannot be seen, and `why`.
+    pub fn withhold_nodes(&self, list: NodeList, why: &str) {
+        self.index().withhold_nodes(list, why.into());
     }
 
     /// Keeps the index up to date until it is dropped; ends at once where there is no API server.

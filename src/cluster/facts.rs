@@ -1,7 +1,7 @@
 //! What the decision asks of a cluster, as plain data.
 
 use crate::decide::native_sidecars::OldKubelets;
-use crate::decide::{self, Coverage};
+use crate::decide::{self, Coverage, Setup};
 use crate::policy::Installed;
 use crate::policy::pod_security::Server;
 use serde_json::{Map, Value};
@@ -45,4 +45,22 @@ pub struct Facts {
     /// What is missing or out of date of namespaces, nodes and plugins, by resource, and why; empty as long as the watches
     /// stand.
     pub troubles: Vec<(&'static str, Arc<str>)>,
+}
+
+impl Facts {
+    /// Where the CNI plugin is: everywhere, where the values of `setup` say so; else where it was seen, or why it was not.
+    pub fn coverage_with(&self, setup: &Setup) -> Arc<Coverage> {
+        setup.coverage(self.coverage.clone()).unwrap_or_else(|| {
+            let troubles: Vec<_> = self
+                .troubles
+                .iter()
+                .map(|(resource, why)| format!("{resource}: {why}"))
+                .collect();
+            let why = match troubles.is_empty() {
+                true => "nothing is known of the nodes yet".to_owned(),
+                false => troubles.join("; "),
+            };
+            Arc::new(Coverage::Unknown { why })
+        })
+    }
 }

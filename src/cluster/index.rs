@@ -61,6 +61,15 @@ pub struct Index {
     untold: bool,
 }
 
+/// A list that tells where the CNI plugin is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodeList {
+    /// Nodes.
+    Nodes,
+    /// The `DaemonSets` that put the plugin on them.
+    Plugins,
+}
+
 /// The state of one watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
@@ -122,6 +131,14 @@ impl Index {
     pub(super) fn withhold(&mut self, source: Source, why: Arc<str>) {
         self.sources.withhold(source, why);
         self.compile();
+    }
+
+    /// Notes that a list that tells where the CNI plugin is cannot be seen.
+    pub(super) fn withhold_nodes(&mut self, list: NodeList, why: Arc<str>) {
+        match list {
+            NodeList::Nodes => self.nodes.withhold(why),
+            NodeList::Plugins => self.plugins.withhold(why),
+        }
     }
 
     /// What was compiled last.

@@ -177,6 +177,11 @@ async fn with_few_rights(cluster: &Cluster, client: &Client, folder: &Path) {
     );
     let (_, entry, said) = explain(&reader, &["--context", "reader", "--cni", "all"], &without_namespace);
     assert_eq!(entry["reason"], "cni_covers_every_node", "{said}");
+    let values = folder.join("values.yaml");
+    fs::write(&values, "cniEnabled: true\n").unwrap();
+    let values = ["--context", "reader", "--values", values.to_str().unwrap()];
+    let (_, entry, said) = explain(&reader, &values, &without_namespace);
+    assert_eq!(entry["reason"], "cni_covers_every_node", "the values say it: {said}");
 
     let stranger = kubeconfig(cluster, folder, "stranger");
     let (status, entry, said) = explain(&stranger, &["--context", "stranger"], DEPLOYMENT);

@@ -43,6 +43,7 @@ async fn what_may_not_be_read_is_unknown() {
     // Whoever may see one namespace is told about that one.
     let rules = json!([
         {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get"]},
+        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]},
         {"apiGroups": ["apps", "batch", "networking.k8s.io"], "resources": ["*"], "verbs": ["list"]},
     ]);
     grant(&installation, "developer", &rules).await;
@@ -60,6 +61,16 @@ async fn what_may_not_be_read_is_unknown() {
         .iter()
         .find(|line| line["message"].as_str().unwrap().starts_with("nodes cannot be read"));
     assert!(nodes.is_some_and(|line| line["status"] == "unknown"), "{answer:#?}");
+
+    assert_eq!(answer.json["workloads"][0]["redirection"], "init-container");
+    let values = json!({"data": {"values": "linkerdVersion: edge-26.11.1\ncniEnabled: true\n"}});
+    let path = "/api/v1/namespaces/linkerd/configmaps/linkerd-config";
+    installation.patch(path, &values).await;
+    let declared = Answer::to(&as_user("developer"), &["--namespace", "shop"]);
+    assert_eq!(
+        declared.json["workloads"][0]["reason"], "cni_covers_every_node",
+        "the values say what no node can: {declared:#?}"
+    );
 
     the_webhooks_own(&installation).await;
     let nobody = TempDir::new().unwrap();

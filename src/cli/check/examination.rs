@@ -17,7 +17,7 @@ use super::rules::{
 use super::{Answer, Arguments};
 use crate::cli::explain::Known;
 use crate::cli::{describe, note_on_terminal};
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, NodeList};
 use crate::config::Installation;
 use crate::decide::coverage::Plugin;
 use crate::decide::{Coverage, Setup};
@@ -153,16 +153,14 @@ fn known(arguments: &Arguments, facts: &Gathered, setup: Setup) -> Result<Known>
     for (source, why) in &facts.policies.withheld {
         cluster.withhold(*source, why);
     }
-    let unseen = [(&facts.nodes, "nodes"), (&facts.daemon_sets, "daemonsets")]
-        .into_iter()
-        .find(|(list, _)| list.is_none());
-    let declared = match (arguments.pre, unseen) {
-        (true, _) => Some(Coverage::None),
-        (false, Some((_, resource))) => Some(Coverage::Unknown {
-            why: format!("{resource} cannot be read"),
-        }),
-        (false, None) => None,
-    };
+    let lists = [
+        (&facts.nodes, NodeList::Nodes),
+        (&facts.daemon_sets, NodeList::Plugins),
+    ];
+    for (_, unseen) in lists.into_iter().filter(|(list, _)| list.is_none()) {
+        cluster.withhold_nodes(unseen, "they cannot be read");
+    }
+    let declared = arguments.pre.then_some(Coverage::None);
     Ok(Known::of_cluster(cluster, setup, facts.server, declared))
 }
 

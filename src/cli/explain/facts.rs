@@ -78,12 +78,17 @@ impl Known {
         for (source, why) in live.withheld {
             cluster.withhold(source, &why);
         }
+        if given.cni.is_none() {
+            for (list, why) in live.unseen {
+                cluster.withhold_nodes(list, &why);
+            }
+        }
         let mut unknown_namespaces = placed_namespaces(objects, &namespace);
         unknown_namespaces.retain(|name| cluster.known_namespace(name).is_none());
         Ok(Self {
             setup: with_configuration(setup, objects)?,
             cluster,
-            declared: if given.cni.is_some() { declared } else { live.coverage },
+            declared,
             server,
             namespace,
             user: given.user.clone(),
@@ -161,8 +166,7 @@ impl Known {
         pod_security::default(&mut template);
         let known = self.cluster.facts(&Pod::new(&template));
         let declared = self.declared.clone().map(Arc::new);
-        let coverage = declared.or_else(|| self.setup.coverage(known.coverage));
-        let coverage = coverage.as_deref().unwrap_or(&Coverage::None);
+        let coverage = declared.unwrap_or_else(|| known.coverage_with(&self.setup));
         let probe = self.cluster.probe(namespace.name, namespace.labels, SystemTime::now());
         let user = self.user.as_deref().or(workload.creator);
         let inputs = Inputs {
@@ -174,7 +178,7 @@ impl Known {
             facts: Facts {
                 server: self.server,
                 pod_security: &self.setup.pod_security,
-                coverage,
+                coverage: &coverage,
                 old_kubelets: known.old_kubelets.as_deref(),
                 foreign_plugin: known.foreign_plugin,
                 stale: false,

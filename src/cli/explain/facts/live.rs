@@ -7,8 +7,7 @@ use crate::cli::live::policies::{Policies, Scope};
 use crate::cli::live::resource::{CONFIG_MAPS, DAEMON_SETS, NAMESPACES, NODES};
 use crate::cli::live::{get, list, plugin_places, plugin_pods, tidied};
 use crate::cli::{describe, note_on_terminal};
-use crate::cluster::server_of;
-use crate::decide::Coverage;
+use crate::cluster::{NodeList, server_of};
 use crate::policy::installed::Source;
 use crate::policy::pod_security::Server;
 use crate::policy::probe::CONFIG_MAP;
@@ -23,8 +22,8 @@ pub(super) struct Found {
     pub(super) objects: Vec<Value>,
     pub(super) values: Option<String>,
     pub(super) server: Option<Server>,
-    /// Where the CNI plugin is, where that cannot be seen.
-    pub(super) coverage: Option<Coverage>,
+    /// What tells where the CNI plugin is and cannot be seen, and why.
+    pub(super) unseen: Vec<(NodeList, String)>,
     /// What policies are compiled from and cannot be seen, and why.
     pub(super) withheld: Vec<(Source, String)>,
     /// The namespace of objects that name none.
@@ -60,22 +59,7 @@ pub(super) fn ask(arguments: &Arguments, wanted: &Wanted<'_>) -> Result<Found> {
             let namespace = namespace.with_context(|| format!("namespace {name}"))?;
             found.objects.extend(namespace.map(tidied));
         }
-        match nodes(&client).await {
-            Ok(objects) => {
-                for place in plugin_places(&objects) {
-                    match plugin_pods(&client, &place).await {
-                        Ok(pods) => found.objects.extend(pods),
-                        Err(error) => found.assumptions.push(format!(
-                            "whether the CNI plugin of {} is failing on its nodes is not known, and it is taken to work: {}",
-                            place.namespace,
-                            describe(&error.into())
-                        )),
-                    }
-                }
-                found.objects.extend(objects);
-            }
-            Err(error) => found.coverage = Some(Coverage::Unknown { why: describe(&error) }),
-        }
+        nodes(&client, &mut found).await;
         policies(&client, &namespaces, &mut found).await;
         let control_plane = &arguments.assumptions.control_plane.linkerd_namespace;
         // What a probe reports, where there is one.
@@ -97,14 +81,24 @@ pub(super) fn ask(arguments: &Arguments, wanted: &Wanted<'_>) -> Result<Found> {
     })
 }
 
-/// The nodes, and what may put the CNI plugin on them.
-async fn nodes(client: &Client) -> Result<Vec<Value>> {
-    let mut objects = Vec::new();
-    for resource in [NODES, DAEMON_SETS] {
-        let found = list(client, &resource, None, |object| Some(tidied(object))).await;
-        objects.extend(found.context(resource.plural)?);
+/// The nodes, and what puts the CNI plugin on them.
+async fn nodes(client: &Client, found: &mut Found) {
+    for (resource, of) in [(NODES, NodeList::Nodes), (DAEMON_SETS, NodeList::Plugins)] {
+        match list(client, &resource, None, |object| Some(tidied(object))).await {
+            Ok(objects) => found.objects.extend(objects),
+            Err(error) => found.unseen.push((of, describe(&error.into()))),
+        }
     }
-    Ok(objects)
+    for place in plugin_places(&found.objects) {
+        match plugin_pods(client, &place).await {
+            Ok(pods) => found.objects.extend(pods),
+            Err(error) => found.assumptions.push(format!(
+                "whether the CNI plugin of {} is failing on its nodes is not known, and it is taken to work: {}",
+                place.namespace,
+                describe(&error.into())
+            )),
+        }
+    }
 }
 
 /// The policies that count in `namespaces`.
