@@ -4,9 +4,9 @@ use super::place;
 use super::workloads::Judged;
 use crate::cli::check::code::Code;
 use crate::cli::check::finding::{Finding, count};
-use crate::config::annotation::INJECT;
-use crate::inject::PROXY;
-use crate::pod::{Pod, container_name, integer, list, object, text};
+use crate::config::annotation::{INJECT, SETUP_IPTABLES};
+use crate::inject::{NETWORK_VALIDATOR, PROXY, PROXY_INIT};
+use crate::pod::{Pod, container_name, list, text};
 use serde_json::Value;
 
 /// Overrides the proxy's version on a pod.
@@ -107,22 +107,6 @@ impl Proxy {
             .all_containers()
             .find(|container| container_name(container) == PROXY)?;
         let image = text(proxy, "image")?;
-        let own = |container: &Value| integer(object(container, "securityContext")?, "runAsUser");
-        let of_pod = view
-            .security_context()
-            .and_then(|context| integer(context, "runAsUser"));
-        let user = own(proxy);
-        let others = view
-            .all_containers()
-            .filter(|container| container_name(container) != PROXY);
-        let stays = |container: &&Value| {
-            let once = view
-                .init_containers()
-                .iter()
-                .any(|init| std::ptr::eq(*init, *container));
-            !once || text(container, "restartPolicy") == Some("Always")
-        };
-        let same = |container: &&Value| user.is_some() && own(container).or(of_pod) == user;
         let statuses = ["containerStatuses", "initContainerStatuses"]
             .into_iter()
             .flat_map(|key| {
@@ -134,13 +118,30 @@ impl Proxy {
             version: image.rsplit_once(':').map_or(image, |(_, tag)| tag).to_owned(),
             asked: view.annotation(VERSION).map(str::to_owned),
             ready: of_proxy.any(|status| status.get("ready") == Some(&Value::Bool(true))),
-            clashing: others
-                .filter(stays)
-                .filter(same)
-                .map(|container| container_name(container).to_owned())
-                .collect(),
+            clashing: clashing(&view, proxy),
         })
     }
+}
+
+/// Containers that stay, and whose traffic passes the proxy by because they run as its user: in a pod whose traffic is
+/// redirected at all.
+fn clashing(pod: &Pod<'_>, proxy: &Value) -> Vec<String> {
+    let Some(user) = pod.user_of(proxy).filter(|_| is_redirected(pod)) else {
+        return Vec::new();
+    };
+    let stays = |container: &&&Value| text(container, "restartPolicy") == Some("Always");
+    let sidecars = pod.init_containers().iter().filter(stays);
+    let staying = sidecars.chain(pod.containers()).chain(pod.ephemeral_containers());
+    staying
+        .filter(|container| container_name(container) != PROXY && pod.user_of(container) == Some(user))
+        .map(|container| container_name(container).to_owned())
+        .collect()
+}
+
+/// Whether somebody sets rules for a running pod: its own init container, or the CNI plugin, for which a validator waits.
+fn is_redirected(pod: &Pod<'_>) -> bool {
+    let has = |name: &str| pod.all_containers().any(|container| container_name(container) == name);
+    has(PROXY_INIT) || (has(NETWORK_VALIDATOR) && pod.annotation(SETUP_IPTABLES) != Some("false"))
 }
 
 /// Judges running pods. `today` are the decisions for those without a proxy, in the same order; `version` is the

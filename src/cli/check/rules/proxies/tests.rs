@@ -66,7 +66,10 @@ fn every_container_that_stays_may_clash() {
         container
     };
     let clashing = |more: Value| {
-        let pod = pod("a", &json!([proxy("v2"), {"name": "web"}]), &more);
+        let mut pod = pod("a", &json!([proxy("v2"), {"name": "web"}]), &more);
+        let inits = pod["spec"].as_object_mut().unwrap().entry("initContainers");
+        let inits = inits.or_insert_with(|| json!([])).as_array_mut().unwrap();
+        inits.insert(0, json!({"name": PROXY_INIT, "securityContext": {"runAsUser": 65534}}));
         Running::read(&pod).unwrap().proxy.unwrap().clashing
     };
     assert_eq!(clashing(json!({})), [""; 0]);
@@ -78,6 +81,21 @@ fn every_container_that_stays_may_clash() {
         as_proxy("agent", json!({"restartPolicy": "Always"}))
     ]);
     assert_eq!(clashing(json!({"initContainers": inits})), ["agent"]);
+}
+
+#[test]
+fn only_where_traffic_is_redirected_can_it_pass_the_proxy_by() {
+    let clashing = |inits: Value, setup: &str| {
+        let web = json!({"name": "web", "securityContext": {"runAsUser": 2102}});
+        let mut pod = pod("a", &json!([proxy("v2"), web]), &json!({"initContainers": inits}));
+        pod["metadata"]["annotations"] = json!({SETUP_IPTABLES: setup});
+        Running::read(&pod).unwrap().proxy.unwrap().clashing
+    };
+    let validated = || json!([{"name": NETWORK_VALIDATOR}]);
+    assert_eq!(clashing(json!([]), "false"), [""; 0]);
+    assert_eq!(clashing(validated(), "false"), [""; 0]);
+    assert_eq!(clashing(validated(), "cni"), ["web"]);
+    assert_eq!(clashing(json!([{"name": PROXY_INIT}]), "true"), ["web"]);
 }
 
 #[test]
