@@ -157,7 +157,10 @@ impl<'a> Pod<'a> {
     /// The user that a container of the pod asks for, itself or through the pod.
     pub fn user_of(&self, container: &Value) -> Option<i64> {
         let contexts = [object(container, "securityContext"), self.security_context()];
-        contexts.into_iter().flatten().find_map(|context| integer(context, "runAsUser"))
+        contexts
+            .into_iter()
+            .flatten()
+            .find_map(|context| integer(context, "runAsUser"))
     }
 
     /// `spec.securityContext`, where it is an object.

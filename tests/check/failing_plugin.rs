@@ -18,7 +18,9 @@ async fn nodes_where_the_plugin_has_been_failing_do_not_count() {
     fail(&installation, "n1").await;
     let said = Answer::to(&kubeconfig, &[]).says("workload_warned");
     assert!(
-        said.contains("bank/Deployment/web: cni_failing: the CNI plugin has been failing for 5 minutes on 1 of 2 nodes"),
+        said.contains(
+            "bank/Deployment/web: cni_failing: the CNI plugin has been failing for 5 minutes on 1 of 2 nodes"
+        ),
         "{said}"
     );
 

@@ -268,6 +268,15 @@ pub(crate) fn expired() -> String {
     parameters.self_signed(&KeyPair::generate().unwrap()).unwrap().pem()
 }
 
+/// A certificate for the webhook that is its own authority, and its key, both PEM.
+pub(crate) fn own_authority() -> (String, String) {
+    let names = ["linkerd-proxy-injector.linkerd.svc".to_owned()];
+    let mut parameters = CertificateParams::new(names).unwrap();
+    parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let key = KeyPair::generate().unwrap();
+    (parameters.self_signed(&key).unwrap().pem(), key.serialize_pem())
+}
+
 /// The certificate of somebody whom the webhook has nothing to do with, as a `caBundle` has it.
 pub(crate) fn foreign_bundle() -> String {
     STANDARD.encode(Authority::new().certificate())

@@ -153,10 +153,7 @@ fn known(arguments: &Arguments, facts: &Gathered, setup: Setup) -> Result<Known>
     for (source, why) in &facts.policies.withheld {
         cluster.withhold(*source, why);
     }
-    let lists = [
-        (&facts.nodes, NodeList::Nodes),
-        (&facts.daemon_sets, NodeList::Plugins),
-    ];
+    let lists = [(&facts.nodes, NodeList::Nodes), (&facts.daemon_sets, NodeList::Plugins)];
     for (_, unseen) in lists.into_iter().filter(|(list, _)| list.is_none()) {
         cluster.withhold_nodes(unseen, "they cannot be read");
     }

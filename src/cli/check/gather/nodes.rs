@@ -35,7 +35,11 @@ impl Gatherer<'_> {
         for place in live::plugin_places(daemon_sets) {
             let found = live::plugin_pods(self.client, &place).await;
             let unknown = "whether the CNI plugin is failing on its nodes";
-            pods.extend(self.unless_refused(found, &resource::PODS, unknown)?.into_iter().flatten());
+            pods.extend(
+                self.unless_refused(found, &resource::PODS, unknown)?
+                    .into_iter()
+                    .flatten(),
+            );
         }
         Ok(pods)
     }

@@ -172,7 +172,11 @@ fn objections(opinions: &[Opinion], candidate: Option<Redirection>) -> Vec<Strin
 /// Init containers of the application that run as the user that its proxy gets, and end: their traffic is meant to pass
 /// the proxy by.
 fn exempt(entry: &Entry, pod: &Pod<'_>) -> Vec<String> {
-    if !pod.init_containers().iter().any(|container| pod.user_of(container).is_some()) {
+    if !pod
+        .init_containers()
+        .iter()
+        .any(|container| pod.user_of(container).is_some())
+    {
         return Vec::new();
     }
     let Ok(after) = entry.after() else {
