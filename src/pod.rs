@@ -7,11 +7,13 @@
 //! This room never does I/O, and no read in it can fail: what has the wrong type reads as absent, as it does for a
 //! lenient decoder, and the API server refuses it in its own words.
 
+mod image;
 pub mod manifest;
 mod quantity;
 pub mod structure;
 pub mod workload;
 
+pub use image::{Image, image};
 pub use quantity::{Quantity, Scale};
 
 use serde_json::{Map, Value};

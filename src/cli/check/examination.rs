@@ -293,7 +293,7 @@ impl Subject<'_> {
             host,
             secret: self.facts.secret.clone(),
             presented,
-            anchors: (anchors != "unknown" && !anchors.is_empty()).then(|| anchors.to_owned()),
+            anchors: (anchors != Installation::PLACEHOLDER && !anchors.is_empty()).then(|| anchors.to_owned()),
             now: now.map_or(0, |now| i64::try_from(now.as_secs()).unwrap_or(i64::MAX)),
         }
     }
@@ -325,7 +325,7 @@ impl Subject<'_> {
             fails_closed: injector.is_some_and(Webhook::fails_closed),
         };
         let version = self.installation.values.proxy_version();
-        let version = if version == "unknown" { "" } else { version };
+        let version = Some(version).filter(|version| *version != Installation::PLACEHOLDER);
         proxies::judge(&running, &today, version, history)
     }
 }

@@ -6,7 +6,7 @@ use crate::cli::check::code::Code;
 use crate::cli::check::finding::{Finding, count};
 use crate::config::annotation::{INJECT, SETUP_IPTABLES};
 use crate::inject::{NETWORK_VALIDATOR, PROXY, PROXY_INIT};
-use crate::pod::{Pod, container_name, list, text};
+use crate::pod::{Pod, container_name, image, list, text};
 use serde_json::Value;
 
 /// Overrides the proxy's version on a pod.
@@ -25,7 +25,8 @@ pub(in crate::cli::check) struct Running {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Proxy {
-    version: String,
+    /// The tag of its image; nothing where a digest alone names it.
+    version: Option<String>,
     /// The version that the pod itself asks for.
     asked: Option<String>,
     ready: bool,
@@ -106,7 +107,6 @@ impl Proxy {
         let proxy = view
             .all_containers()
             .find(|container| container_name(container) == PROXY)?;
-        let image = text(proxy, "image")?;
         let statuses = ["containerStatuses", "initContainerStatuses"]
             .into_iter()
             .flat_map(|key| {
@@ -115,7 +115,7 @@ impl Proxy {
             });
         let mut of_proxy = statuses.filter(|status| container_name(status) == PROXY);
         Some(Self {
-            version: image.rsplit_once(':').map_or(image, |(_, tag)| tag).to_owned(),
+            version: image(text(proxy, "image")?).tag.map(str::to_owned),
             asked: view.annotation(VERSION).map(str::to_owned),
             ready: of_proxy.any(|status| status.get("ready") == Some(&Value::Bool(true))),
             clashing: clashing(&view, proxy),
@@ -145,11 +145,11 @@ fn is_redirected(pod: &Pod<'_>) -> bool {
 }
 
 /// Judges running pods. `today` are the decisions for those without a proxy, in the same order; `version` is the
-/// configured one.
+/// configured one, where that is known.
 pub(in crate::cli::check) fn judge<'h>(
     pods: &[&Running],
     today: &[(usize, Today)],
-    version: &str,
+    version: Option<&str>,
     history: impl Fn(&str) -> History<'h>,
 ) -> Vec<Finding> {
     let mut findings = missing(pods, today, history);
@@ -236,18 +236,26 @@ fn why(pod: &Running, history: &History<'_>) -> String {
     }
 }
 
-fn versions(proxies: &[(&Running, &Proxy)], version: &str) -> Finding {
-    let wanted = |proxy: &Proxy| proxy.asked.clone().unwrap_or_else(|| version.to_owned());
-    let other: Vec<_> = proxies
-        .iter()
-        .filter(|(_, proxy)| !version.is_empty() && proxy.version != wanted(proxy))
-        .map(|(pod, proxy)| format!("{}: {}, not {}", pod.place, proxy.version, wanted(proxy)))
-        .collect();
-    if other.is_empty() {
-        return Finding::ok(Code::ProxyVersion, "proxies are of the configured version");
+fn versions(proxies: &[(&Running, &Proxy)], version: Option<&str>) -> Finding {
+    let (mut other, mut untold) = (Vec::new(), Vec::new());
+    for (pod, proxy) in proxies {
+        let place = &pod.place;
+        match (proxy.version.as_deref(), proxy.asked.as_deref().or(version)) {
+            (Some(found), Some(wanted)) if found != wanted => other.push(format!("{place}: {found}, not {wanted}")),
+            (Some(_), Some(_)) => {}
+            (None, Some(_)) => untold.push(format!("{place}: its image has no tag")),
+            (_, None) => untold.push(format!("{place}: nobody says which one is configured")),
+        }
     }
-    let message = format!("{} of another version than configured", are(other.len(), "proxy"));
-    Finding::warning(Code::ProxyVersionSkew, message).with(other)
+    if !other.is_empty() {
+        let message = format!("{} of another version than configured", are(other.len(), "proxy"));
+        return Finding::warning(Code::ProxyVersionSkew, message).with(other);
+    }
+    if !untold.is_empty() {
+        let message = format!("the version of {} cannot be told", count(untold.len(), "proxy"));
+        return Finding::unknown(Code::ProxyVersion, message).with(untold);
+    }
+    Finding::ok(Code::ProxyVersion, "proxies are of the configured version")
 }
 
 /// Since when a namespace asks for injection: when whoever owns that annotation or label wrote last (`managedFields`).

@@ -1,4 +1,5 @@
 use super::*;
+use crate::cli::check::finding::Status;
 use serde_json::json;
 use std::slice;
 
@@ -35,7 +36,7 @@ const HISTORY: History<'_> = History {
 fn codes(pods: &[Value], today: &[(usize, Today)]) -> Vec<&'static str> {
     let pods: Vec<_> = pods.iter().filter_map(Running::read).collect();
     let pods: Vec<_> = pods.iter().collect();
-    let findings = judge(&pods, today, "v2", |_| HISTORY);
+    let findings = judge(&pods, today, Some("v2"), |_| HISTORY);
     findings.iter().map(|finding| finding.code.word()).collect()
 }
 
@@ -47,12 +48,27 @@ fn versions_are_compared_with_what_is_configured() {
     let mut asked = of("v1");
     asked["metadata"]["annotations"] = json!({VERSION: "v1"});
     assert_eq!(codes(&[asked], &[]), ["proxies_present", "proxy_version"]);
+    // A digest names the image; what stands before it says which version that is.
+    assert_eq!(codes(&[of("v2@sha256:0123")], &[]), ["proxies_present", "proxy_version"]);
     let mut starting = of("v2");
     starting["status"] = json!({"phase": "Pending"});
     assert_eq!(codes(&[starting], &[])[2], "proxy_not_ready");
     let mut over = of("v1");
     over["status"]["phase"] = "Succeeded".into();
     assert_eq!(codes(&[over], &[]), ["proxies_present", "proxy_version"]);
+}
+
+#[test]
+fn a_version_that_nobody_tells_is_unknown() {
+    let by_digest = json!({"name": "linkerd-proxy", "image": "cr.l5d.io/linkerd/proxy@sha256:0123"});
+    let judged = |container: Value, version: Option<&str>| {
+        let pod = Running::read(&pod("a", &json!([container]), &json!({}))).unwrap();
+        let finding = judge(&[&pod], &[], version, |_| HISTORY).swap_remove(1);
+        (finding.code, finding.status, finding.details)
+    };
+    let unknown = |why: &str| (Code::ProxyVersion, Status::Unknown, vec![format!("shop/a: {why}")]);
+    assert_eq!(judged(by_digest, Some("v2")), unknown("its image has no tag"));
+    assert_eq!(judged(proxy("v2"), None), unknown("nobody says which one is configured"));
 }
 
 #[test]
