@@ -41,7 +41,12 @@ mod tests {
             ("web:1", "web", Some("1"), None),
             ("localhost:5000/web", "localhost:5000/web", None, None),
             ("localhost:5000/web:1", "localhost:5000/web", Some("1"), None),
-            ("cr.l5d.io/linkerd/proxy@sha256:0123", "cr.l5d.io/linkerd/proxy", None, digest),
+            (
+                "cr.l5d.io/linkerd/proxy@sha256:0123",
+                "cr.l5d.io/linkerd/proxy",
+                None,
+                digest,
+            ),
             ("[::1]:5000/a/web:1@sha256:0123", "[::1]:5000/a/web", Some("1"), digest),
             ("", "", None, None),
         ] {

@@ -10,7 +10,6 @@ use crate::installation::{Installation, post};
 async fn nodes_where_the_plugin_has_been_failing_do_not_count() {
     let installation = Installation::new("127.107.0.0/16").await;
     let kubeconfig = installation.kubeconfig();
-    installation.cluster.apply("cni-config/rbac.yaml");
     let bank = installation.meshed("bank", "baseline").await;
     post(&bank, "apis/apps/v1", "deployments", &deployment("web", &json!({}))).await;
     assert!(Answer::to(&kubeconfig, &[]).has("workloads_admitted"));

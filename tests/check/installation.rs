@@ -122,6 +122,7 @@ impl Installation {
         let secret = json!({"metadata": {"name": SECRET}, "type": "kubernetes.io/tls", "data": data});
         self.create("/api/v1/namespaces/linkerd/secrets", &secret).await;
         create_nodes(&self.client).await;
+        self.cluster.apply("cni-config/rbac.yaml");
     }
 
     /// Applies the registration of `webhook-config`.

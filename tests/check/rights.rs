@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use crate::answer::Answer;
 use crate::deployment;
-use crate::installation::{Installation, post};
+use crate::installation::{Installation, VALUES, post};
 
 #[tokio::test]
 async fn what_may_not_be_read_is_unknown() {
@@ -83,12 +83,31 @@ async fn the_webhooks_own(installation: &Installation) {
     let path = "/apis/rbac.authorization.k8s.io/v1/clusterroles/linkerd-linkerd-proxy-injector";
     let rules = json!([{"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "list", "watch"]}]);
     installation.patch(path, &json!({"rules": rules})).await;
+    for namespace in ["linkerd", "linkerd-cni"] {
+        let deleted =
+            installation
+                .cluster
+                .kubectl(["--namespace", namespace, "delete", "role", "linkerd-proxy-injector"]);
+        assert!(deleted.status.success(), "{}", String::from_utf8_lossy(&deleted.stderr));
+    }
+    let values = json!({"data": {"values": VALUES}});
+    let path = "/api/v1/namespaces/linkerd/configmaps/linkerd-config";
+    installation.patch(path, &values).await;
     let answer = Answer::until(&installation.kubeconfig(), &[], "webhook_lacks_rights").await;
     let said = answer.says("webhook_lacks_rights");
     assert!(
-        said.starts_with("warning: linkerd/linkerd-proxy-injector lacks ") && said.contains("list nodes"),
+        said.starts_with("warning: linkerd/linkerd-proxy-injector lacks "),
         "{said}"
     );
+    for right in [
+        "list nodes",
+        "watch configmaps/outrigger-probe-findings in linkerd",
+        "list pods in linkerd-cni",
+    ] {
+        assert!(said.lines().any(|line| line == right), "{right}: {said}");
+    }
+    // Nobody needs what this server has not.
+    assert!(!said.contains("policy") && !said.contains("roles"), "{said}");
 }
 
 async fn grant(installation: &Installation, user: &str, rules: &Value) {

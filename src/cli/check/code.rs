@@ -87,7 +87,7 @@ codes! {
         "install as somebody who may; webhook-config/ and cni-config/ hold what is created"
     WebhookRights "webhook_rights" Permissions ""
     WebhookLacksRights "webhook_lacks_rights" Permissions
-        "apply webhook-config/rbac.yaml"
+        "apply webhook-config/rbac.yaml, and for the pods of the CNI plugin the webhook's Role of cni-config/rbac.yaml"
 
     LinkerdConfiguration "linkerd_configuration" Installation ""
     LinkerdMissing "linkerd_missing" Installation

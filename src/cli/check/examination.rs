@@ -8,6 +8,7 @@ use super::gather::{self, Gathered, Values, Wanted, handshake};
 use super::rules::admission::Webhook;
 use super::rules::certificates::Certificates;
 use super::rules::installation::Injector;
+use super::rules::permissions::{Needs, ToInstall};
 use super::rules::proxies::{History, Running, Today};
 use super::rules::workloads::{Judged, Origin};
 use super::rules::{
@@ -16,7 +17,7 @@ use super::rules::{
 };
 use super::{Answer, Arguments};
 use crate::cli::explain::Known;
-use crate::cli::{describe, note_on_terminal};
+use crate::cli::{describe, live, note_on_terminal};
 use crate::cluster::{Cluster, NodeList};
 use crate::config::Installation;
 use crate::decide::coverage::Plugin;
@@ -26,6 +27,7 @@ use crate::policy::pod_security::{Configuration, Defaults};
 use anyhow::{Context, Result};
 use kube::Client;
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::time::SystemTime;
 
 /// How many workloads make somebody wait who looks on.
@@ -206,8 +208,10 @@ impl Subject<'_> {
         findings.push(pre::policies(&self.facts.policies.objects));
         let daemon_sets = self.facts.daemon_sets.as_deref().unwrap_or_default();
         findings.push(pre::plugin_needed(judged, daemon_sets));
-        let rights = access::ask(&self.client, Who::Me, permissions::to_install(control_plane)).await?;
-        findings.push(permissions::install(&rights));
+        let ToInstall { needed, optional } = permissions::to_install(control_plane, self.facts.server.release);
+        let needed = access::ask(&self.client, Who::Me, needed).await?;
+        let optional = access::ask(&self.client, Who::Me, optional).await?;
+        findings.push(permissions::install(&needed, &optional));
         Ok(findings)
     }
 
@@ -260,8 +264,16 @@ impl Subject<'_> {
             .filter_map(Injector::read)
             .find(|injector| injector.is_ours())?;
         let (namespace, name) = ours.account()?;
-        let has_policies = !self.facts.policies.objects.is_empty();
-        let rights = permissions::of_webhook(has_policies);
+        // Where the values say that every node has the plugin, nobody looks at its pods.
+        let plugins = match self.installation.values.cni_enabled {
+            true => BTreeSet::new(),
+            false => live::plugin_places(self.facts.daemon_sets.iter().flatten()),
+        };
+        let rights = permissions::of_webhook(&Needs {
+            control_plane: namespace,
+            plugins: &plugins.into_iter().map(|place| place.namespace).collect(),
+            served: &self.facts.policies.served,
+        });
         let account = format!("{namespace}/{name}");
         Some(
             match access::ask(&self.client, Who::Account(namespace, name), rights).await {

@@ -49,7 +49,10 @@ fn versions_are_compared_with_what_is_configured() {
     asked["metadata"]["annotations"] = json!({VERSION: "v1"});
     assert_eq!(codes(&[asked], &[]), ["proxies_present", "proxy_version"]);
     // A digest names the image; what stands before it says which version that is.
-    assert_eq!(codes(&[of("v2@sha256:0123")], &[]), ["proxies_present", "proxy_version"]);
+    assert_eq!(
+        codes(&[of("v2@sha256:0123")], &[]),
+        ["proxies_present", "proxy_version"]
+    );
     let mut starting = of("v2");
     starting["status"] = json!({"phase": "Pending"});
     assert_eq!(codes(&[starting], &[])[2], "proxy_not_ready");
@@ -68,7 +71,10 @@ fn a_version_that_nobody_tells_is_unknown() {
     };
     let unknown = |why: &str| (Code::ProxyVersion, Status::Unknown, vec![format!("shop/a: {why}")]);
     assert_eq!(judged(by_digest, Some("v2")), unknown("its image has no tag"));
-    assert_eq!(judged(proxy("v2"), None), unknown("nobody says which one is configured"));
+    assert_eq!(
+        judged(proxy("v2"), None),
+        unknown("nobody says which one is configured")
+    );
 }
 
 #[test]
