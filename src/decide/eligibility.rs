@@ -67,7 +67,7 @@ impl SkipReason {
     }
 
     /// Whether the pod is the cluster's or Linkerd's own, which is never touched, whatever it carries.
-    pub(super) fn is_of_the_cluster(self) -> bool {
+    pub fn is_of_the_cluster(self) -> bool {
         matches!(
             self,
             Self::MirrorPod | Self::SystemNamespace | Self::NodeCriticalPod | Self::ControlPlanePod

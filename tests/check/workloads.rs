@@ -140,6 +140,13 @@ async fn running_pods(installation: &Installation) {
     installation
         .patch(path, &json!({"spec": {"ephemeralContainers": [debug]}}))
         .await;
+    let mut on_node = pod("on-node", json!([{"name": "web", "image": "web"}]));
+    on_node["spec"]["hostNetwork"] = true.into();
+    post(&quiet, "api/v1", "pods", &on_node).await;
+    let mut mirror = pod("mirror", json!([{"name": "web", "image": "web"}]));
+    mirror["spec"]["nodeName"] = "n1".into();
+    mirror["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": "hash"});
+    post(&quiet, "api/v1", "pods", &mirror).await;
     let annotate = json!({"metadata": {"annotations": {INJECT.0: INJECT.1}}});
     installation.patch("/api/v1/namespaces/quiet", &annotate).await;
 
@@ -148,6 +155,11 @@ async fn running_pods(installation: &Installation) {
     let said = answer.says("pod_without_proxy");
     assert!(said.starts_with("warning: 1 running pod without a proxy"), "{said}");
     assert!(said.contains("\nquiet/early: created 2"), "{said}");
+    let said = answer.says("pod_left_alone");
+    assert!(
+        said.ends_with("\nquiet/on-node: hostNetwork is enabled (host_network_enabled)"),
+        "the mirror of a static pod is the kubelet's: {said}"
+    );
     let said = answer.says("proxy_version_skew");
     assert!(said.contains("\nquiet/old: edge-25.1.1, not edge-26.11.1"), "{said}");
     let said = answer.says("running_uid_clash");

@@ -51,7 +51,7 @@ impl Attempts<'_> {
                         "the API server does not answer a dry run in {name}: {}",
                         describe(&error)
                     );
-                    Finding::failed(Code::DryRunTimeout, message)
+                    Finding::unknown(Code::DryRunUnanswered, message)
                 }
             };
             let done = is_about_the_call(finding.code) || finding.status == Status::Unknown;
@@ -80,5 +80,36 @@ impl Attempts<'_> {
         let labels = namespace.pointer("/metadata/labels").unwrap_or(&Value::Null);
         let injector = self.webhooks.iter().find(|webhook| webhook.is_injector());
         injector.is_none_or(|injector| !injector.namespace_selector().matches(labels))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::Cluster;
+    use crate::decide::Setup;
+    use crate::policy::Release;
+    use hyper::{Request, Response};
+    use kube::client::Body;
+    use serde_json::json;
+    use std::io;
+    use std::slice;
+
+    #[tokio::test]
+    async fn an_api_server_that_does_not_answer_says_nothing_of_the_webhook() {
+        let metadata = json!({"name": "shop", "annotations": {"linkerd.io/inject": "enabled"}});
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata});
+        let server = Release::NEWEST.into();
+        let cluster = Cluster::of_manifests(slice::from_ref(&namespace), Some(server)).unwrap();
+        let setup = Setup::read(&["linkerdVersion: v1"], Some("anchors"), "linkerd").unwrap();
+        let reset = |_: Request<Body>| async { Err::<Response<Body>, _>(io::Error::other("connection reset")) };
+        let attempts = Attempts {
+            client: &Client::new(tower::service_fn(reset), "default"),
+            known: &Known::of_cluster(cluster, setup, server, None),
+            webhooks: &[],
+        };
+        let findings = attempts.make(vec![&namespace]).await;
+        let said: Vec<_> = findings.iter().map(|finding| (finding.code, finding.status)).collect();
+        assert_eq!(said, [(Code::DryRunUnanswered, Status::Unknown)]);
     }
 }

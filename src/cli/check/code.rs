@@ -127,7 +127,9 @@ codes! {
         "make certificate and caBundle agree: one CA, and the name SERVICE.NAMESPACE.svc in the certificate"
     Handshake "handshake" Certificates ""
     HandshakeFailed "handshake_failed" Certificates
-        "the webhook presents another certificate than the API server trusts: renew caBundle and Secret together"
+        "make caBundle, the Secret and what the webhook presents agree, and renew what has ended: see certs/README.md"
+    HandshakeBroken "handshake_broken" Certificates
+        "see what listens at that address: the webhook speaks TLS on 8443 and plain HTTP on 9995; its log tells of handshakes that fail"
     HandshakeNotTried "handshake_not_tried" Certificates
         "kubectl -n NAMESPACE port-forward deployment/linkerd-proxy-injector 8443, then --webhook-address localhost:8443"
     TrustAnchors "trust_anchors" Certificates ""
@@ -185,6 +187,8 @@ codes! {
         "make certificate and caBundle agree: see certs/README.md"
     DryRunUnreachable "dry_run_unreachable" Webhook
         "see to the Service, its endpoints, and the network between API server and nodes"
+    DryRunUnanswered "dry_run_unanswered" Webhook
+        "the API server waits for some webhook longer than is waited for it here (see timeoutSeconds of all), or the way to it is bad: try again"
     DryRunNotTried "dry_run_not_tried" Webhook
         ""
 
@@ -228,6 +232,8 @@ codes! {
     ProxiesPresent "proxies_present" Proxies ""
     PodWithoutProxy "pod_without_proxy" Proxies
         "restart them: kubectl rollout restart"
+    PodLeftAlone "pod_left_alone" Proxies
+        "a restart changes nothing: docs/decision.md has each reason"
     PodDeniedNow "pod_denied_now" Proxies
         "they run un-meshed, and would not come up again: outrigger explain tells the ways out"
     ProxyVersion "proxy_version" Proxies ""

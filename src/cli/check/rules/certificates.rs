@@ -144,7 +144,7 @@ fn spoken(presented: &Presented, trust: &Trust<'_>) -> Finding {
             return Finding::unknown(Code::HandshakeNotTried, message);
         }
         Presented::Broken { why } => {
-            return Finding::failed(Code::HandshakeFailed, format!("no TLS: {why}"));
+            return Finding::failed(Code::HandshakeBroken, format!("no TLS handshake with the webhook: {why}"));
         }
     };
     match trust.of(chain) {

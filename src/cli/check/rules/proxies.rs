@@ -179,7 +179,7 @@ pub(in crate::cli::check) fn judge<'h>(
 }
 
 fn missing<'h>(pods: &[&Running], today: &[(usize, Today)], history: impl Fn(&str) -> History<'h>) -> Vec<Finding> {
-    let (mut without, mut denied) = (Vec::new(), Vec::new());
+    let (mut without, mut alone, mut denied) = (Vec::new(), Vec::new(), Vec::new());
     for (index, decision) in today {
         let Some(pod) = pods.get(*index).filter(|_| decision.asked && !decision.rightly_alone) else {
             continue;
@@ -187,12 +187,12 @@ fn missing<'h>(pods: &[&Running], today: &[(usize, Today)], history: impl Fn(&st
         let Today { outcome, reason, .. } = decision;
         match *outcome {
             "deny" => denied.push(format!("{}: {reason}", pod.place)),
-            "skip" => without.push(format!("{}: left alone: {reason}", pod.place)),
+            "skip" => alone.push(format!("{}: {reason}", pod.place)),
             _ => without.push(format!("{}: {}", pod.place, why(pod, &history(&pod.namespace)))),
         }
     }
     let mut findings = Vec::new();
-    if without.is_empty() && denied.is_empty() {
+    if without.is_empty() && alone.is_empty() && denied.is_empty() {
         let meshed = pods.iter().filter(|pod| pod.is_meshed()).count();
         let message = format!(
             "every running pod that should have a proxy has one: {}",
@@ -203,6 +203,10 @@ fn missing<'h>(pods: &[&Running], today: &[(usize, Today)], history: impl Fn(&st
     if !without.is_empty() {
         let message = format!("{} without a proxy although it is asked for", running(without.len()));
         findings.push(Finding::warning(Code::PodWithoutProxy, message).with(without));
+    }
+    if !alone.is_empty() {
+        let message = format!("{} asked for the mesh and cannot be meshed", running(alone.len()));
+        findings.push(Finding::warning(Code::PodLeftAlone, message).with(alone));
     }
     if !denied.is_empty() {
         let message = format!("{} that would be denied today", running(denied.len()));

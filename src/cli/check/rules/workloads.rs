@@ -57,15 +57,18 @@ impl Judged {
     /// What `entry` says.
     pub(in crate::cli::check) fn of(entry: &Entry, origin: Origin<'_>) -> Self {
         let decision = &entry.decision;
-        let skipped = |reasons: &[SkipReason]| match &decision.outcome {
-            Outcome::Skip(found) => reasons.iter().any(|reason| found.contains(*reason)),
+        let skipped = |wanted: fn(SkipReason) -> bool| match &decision.outcome {
+            Outcome::Skip(reasons) => reasons.iter().any(wanted),
             Outcome::Inject { .. } | Outcome::Deny(_) => false,
         };
-        let invalid = skipped(&[
-            SkipReason::InvalidInjectAnnotationAtNamespace,
-            SkipReason::InvalidInjectAnnotationAtWorkload,
-        ]);
-        let opted_out = skipped(&[SkipReason::InjectionDisableAnnotationPresent]);
+        let invalid = skipped(|reason| {
+            [
+                SkipReason::InvalidInjectAnnotationAtNamespace,
+                SkipReason::InvalidInjectAnnotationAtWorkload,
+            ]
+            .contains(&reason)
+        });
+        let opted_out = skipped(|reason| reason == SkipReason::InjectionDisableAnnotationPresent);
         let candidate = match decision.outcome {
             Outcome::Inject { redirection, .. } => Some(redirection),
             Outcome::Skip(_) | Outcome::Deny(_) => None,
@@ -82,12 +85,10 @@ impl Judged {
             redirection: decision.redirection(),
             refused: decision.would_be_refused(),
             asked: invalid || (decision.annotated_at.is_some() && !opted_out),
-            rightly_alone: skipped(&[
-                SkipReason::SidecarAlreadyExists,
-                SkipReason::ControlPlanePod,
-                SkipReason::SystemNamespace,
-                SkipReason::WindowsPod,
-            ]),
+            rightly_alone: skipped(|reason| {
+                [SkipReason::SidecarAlreadyExists, SkipReason::WindowsPod].contains(&reason)
+                    || reason.is_of_the_cluster()
+            }),
             policy: policies(&decision.policies, candidate),
             learned_from: learned(decision.pod_security(), origin),
             objections: objections(&decision.policies, candidate),

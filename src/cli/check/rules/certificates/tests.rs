@@ -139,6 +139,9 @@ fn what_is_presented_is_judged_as_the_api_server_does() {
     assert!(finding.message.contains("UnknownIssuer"), "{}", finding.message);
     let finding = presenting(&issue(&authority, HOST, (2025, 6), (2026, 6)));
     assert!(finding.message.contains("ended 30 days ago"), "{}", finding.message);
+    certificates.presented = Some(Presented::Broken { why: "plain HTTP".to_owned() });
+    let broken = judge(&certificates).pop().unwrap();
+    assert_eq!((broken.code, broken.status), (Code::HandshakeBroken, Status::Failed));
 }
 
 #[test]

@@ -131,6 +131,8 @@ fn a_pod_without_proxy_has_a_reason() {
         codes(slice::from_ref(&bare), &[(0, today("deny"))])[0],
         "pod_denied_now"
     );
+    // A restart would not help it.
+    assert_eq!(codes(slice::from_ref(&bare), &[(0, today("skip"))])[0], "pod_left_alone");
     let opted_out = Today {
         asked: false,
         ..today("skip")
