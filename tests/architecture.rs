@@ -165,7 +165,12 @@ fn check_knows_every_manifest() {
     let known = fs::read_to_string(repository.join("src/cli/check/rules/permissions.rs")).unwrap();
     // The same objects as another file has, and those of one namespace each.
     let variants = ["webhook-config/probe/grant/one-namespace.yaml"];
-    let folders = ["webhook-config", "webhook-config/probe", "webhook-config/probe/grant", "cni-config"];
+    let folders = [
+        "webhook-config",
+        "webhook-config/probe",
+        "webhook-config/probe/grant",
+        "cni-config",
+    ];
     let mut seen = 0;
     for folder in folders {
         for entry in fs::read_dir(repository.join(folder)).unwrap() {

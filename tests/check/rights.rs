@@ -40,6 +40,12 @@ async fn what_may_not_be_read_is_unknown() {
     );
     assert!(pre.says("may_not_install").contains(missing), "{pre:#?}");
 
+    let said = stranger.says("workloads_none");
+    assert!(
+        said.starts_with("unknown: no workload asks for the mesh; not looked at: namespaces, "),
+        "{said}"
+    );
+
     // Whoever may see one namespace is told about that one.
     let rules = json!([
         {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get"]},
@@ -63,6 +69,7 @@ async fn what_may_not_be_read_is_unknown() {
     assert!(nodes.is_some_and(|line| line["status"] == "unknown"), "{answer:#?}");
 
     assert_eq!(answer.json["workloads"][0]["redirection"], "init-container");
+    with_a_role_in_one_namespace(&installation, &as_user("owner")).await;
     let values = json!({"data": {"values": "linkerdVersion: edge-26.11.1\ncniEnabled: true\n"}});
     let path = "/api/v1/namespaces/linkerd/configmaps/linkerd-config";
     installation.patch(path, &values).await;
@@ -76,6 +83,45 @@ async fn what_may_not_be_read_is_unknown() {
     let nobody = TempDir::new().unwrap();
     let missing = Answer::to(&nobody.path().join("none"), &[]);
     assert_eq!(missing.status, Some(2), "{}", missing.said);
+}
+
+/// Whoever may do everything in one namespace, and nothing elsewhere.
+async fn with_a_role_in_one_namespace(installation: &Installation, kubeconfig: &Path) {
+    let all = json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]);
+    let role = json!({"metadata": {"name": "owner"}, "rules": all});
+    let place = "/apis/rbac.authorization.k8s.io/v1/namespaces/shop";
+    installation.create(&format!("{place}/roles"), &role).await;
+    let binding = json!({
+        "metadata": {"name": "owner"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "owner"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "owner"}],
+    });
+    installation.create(&format!("{place}/rolebindings"), &binding).await;
+    let agent = deployment("agent", &json!({}));
+    installation
+        .create("/apis/apps/v1/namespaces/shop/daemonsets", &agent)
+        .await;
+
+    let answer = Answer::to(kubeconfig, &["--namespace", "shop", "--proxy"]);
+    assert_eq!(answer.status, Some(0), "{answer:#?}");
+    let workloads: Vec<_> = answer.json["workloads"].as_array().unwrap().iter().collect();
+    let found: Vec<_> = workloads.iter().map(|it| it["workload"].as_str().unwrap()).collect();
+    assert_eq!(found, ["Deployment/web", "DaemonSet/agent"], "{answer:#?}");
+    let all = answer.json["checks"].as_array().unwrap();
+    let withheld = all.iter().filter(|line| line["code"] == "not_readable");
+    let withheld: Vec<_> = withheld.map(|line| line["message"].as_str().unwrap()).collect();
+    assert!(
+        withheld.contains(&"deployments of linkerd cannot be read, so unknown: the injector's Deployment"),
+        "{withheld:#?}"
+    );
+    assert!(
+        !withheld.iter().any(|line| line.contains("their pods")),
+        "{withheld:#?}"
+    );
+    // What the webhook decides cannot be foretold from here, and differs from nothing.
+    let said = answer.says("dry_run_injected");
+    assert_eq!(said, "ok: a pod in shop is injected, with cni\n", "{answer:#?}");
+    assert!(answer.has("proxies_present"), "{answer:#?}");
 }
 
 /// The webhook's account loses a right.

@@ -4,9 +4,10 @@ use super::attempts::Attempts;
 use super::code::Code;
 use super::finding::Finding;
 use super::gather::access::{self, Who};
-use super::gather::{self, Gathered, Values, Wanted, handshake};
+use super::gather::{self, Gathered, Part, Values, Wanted, Withheld, handshake};
 use super::rules::admission::Webhook;
 use super::rules::certificates::Certificates;
+use super::rules::cluster::Hosts;
 use super::rules::installation::Injector;
 use super::rules::permissions::{Needs, ToInstall};
 use super::rules::proxies::{History, Running, Today};
@@ -32,6 +33,25 @@ use std::time::SystemTime;
 
 /// How many workloads make somebody wait who looks on.
 const MANY: usize = 2000;
+
+/// What decisions depend on.
+const DECISIONS: [Part; 6] = [
+    Part::Namespaces,
+    Part::Nodes,
+    Part::Plugins,
+    Part::PluginPods,
+    Part::Policies,
+    Part::Configuration,
+];
+
+/// What is said of all workloads depends on these. Where nodes cannot be seen, the decision itself warns.
+const WORKLOADS: [Part; 5] = [
+    Part::Namespaces,
+    Part::Workloads,
+    Part::PluginPods,
+    Part::Policies,
+    Part::Configuration,
+];
 
 /// What the decision needs, and what it depends on.
 struct Subject<'a> {
@@ -91,11 +111,10 @@ pub(super) async fn examine(arguments: &Arguments) -> Result<Answer> {
 
 /// A line for each list that may not be read. Without namespaces nothing is known of any workload: that is no success.
 fn unreadable(facts: &Gathered) -> Vec<Finding> {
-    let line = |withheld: &gather::Withheld| {
-        let message = format!("{} cannot be read, so unknown: {}", withheld.resource, withheld.unknown);
-        let finding = match withheld.resource == "namespaces" {
-            true => Finding::failed(Code::NotReadable, message),
-            false => Finding::unknown(Code::NotReadable, message),
+    let line = |withheld: &Withheld| {
+        let finding = match withheld.need.parts.contains(&Part::Namespaces) {
+            true => Finding::failed(Code::NotReadable, withheld.message()),
+            false => Finding::unknown(Code::NotReadable, withheld.message()),
         };
         finding.with([withheld.why.clone()])
     };
@@ -168,6 +187,11 @@ impl Subject<'_> {
         self.facts.namespaces.as_deref().unwrap_or_default()
     }
 
+    /// What could not be read of `parts`.
+    fn unseen(&self, parts: &[Part]) -> Vec<&str> {
+        gather::unseen(&self.facts.withheld, parts)
+    }
+
     fn judge(&self, workload: &Value) -> Option<Judged> {
         let entry = self.known.explain(workload)?;
         let namespace = self.known.namespace(&entry.namespace);
@@ -182,7 +206,11 @@ impl Subject<'_> {
     fn of_cluster(&self, judged: &[Judged]) -> Vec<Finding> {
         let Gathered { server, nodes, .. } = self.facts;
         let native = self.installation.values.proxy.native_sidecar;
-        let mut findings = cluster::judge(*server, nodes.as_deref().unwrap_or_default(), native);
+        let mut findings = cluster::judge(&Hosts {
+            server: self.facts.release_told.then_some(*server),
+            nodes: nodes.as_deref(),
+            native,
+        });
         if let (false, Some(daemon_sets), Some(nodes)) = (self.arguments.pre, &self.facts.daemon_sets, nodes) {
             let unredirected: Vec<_> = judged
                 .iter()
@@ -199,15 +227,13 @@ impl Subject<'_> {
         let control_plane = &self.arguments.control_plane.linkerd_namespace;
         let deployments = self.facts.deployments.as_deref().unwrap_or_default();
         let mut findings = Vec::from_iter(pre::replaced(deployments));
-        findings.push(pre::levels(
-            self.namespaces(),
-            control_plane,
-            &self.defaults,
-            self.facts.server,
-        ));
-        findings.push(pre::policies(&self.facts.policies.objects));
+        let levels = pre::levels(self.namespaces(), control_plane, &self.defaults, self.facts.server);
+        findings.push(levels.unless_unseen(&self.unseen(&[Part::Namespaces])));
+        let policies = pre::policies(&self.facts.policies.objects);
+        findings.push(policies.unless_unseen(&self.unseen(&[Part::Policies])));
         let daemon_sets = self.facts.daemon_sets.as_deref().unwrap_or_default();
-        findings.push(pre::plugin_needed(judged, daemon_sets));
+        let needed = pre::plugin_needed(judged, daemon_sets);
+        findings.push(needed.unless_unseen(&self.unseen(&WORKLOADS)));
         let ToInstall { needed, optional } = permissions::to_install(control_plane, self.facts.server.release);
         let needed = access::ask(&self.client, Who::Me, needed).await?;
         let optional = access::ask(&self.client, Who::Me, optional).await?;
@@ -230,13 +256,16 @@ impl Subject<'_> {
                 endpoints: self.facts.endpoints,
             };
             findings.extend(webhook::judge(&registration));
-            findings.extend(deadlock::judge(&self.webhooks, self.namespaces(), &self.essential()));
+            let unseen = self.unseen(&[Part::Injector, Part::Plugins]);
+            let essential = self.essential();
+            findings.extend(deadlock::judge(&self.webhooks, self.namespaces(), &essential, &unseen));
         }
         findings.extend(probe::judge(self.known.probe_standing()));
         let attempts = Attempts {
             client: &self.client,
             known: &self.known,
             webhooks: &self.webhooks,
+            sees_all: self.unseen(&DECISIONS).is_empty(),
         };
         let here = |namespace: &&Value| {
             let wanted = self.arguments.namespace.as_deref();
@@ -311,11 +340,15 @@ impl Subject<'_> {
     }
 
     fn of_workloads(&self, judged: &[Judged]) -> Vec<Finding> {
-        let mut findings = workloads::judge(judged, &self.webhooks, self.namespaces());
+        let unseen = self.unseen(&WORKLOADS);
+        let workloads = workloads::judge(judged, &self.webhooks, self.namespaces());
+        let mut findings: Vec<_> = workloads.into_iter().map(|it| it.unless_unseen(&unseen)).collect();
         findings.extend(users::judge(judged));
         if let Some(policies) = &self.facts.network_policies {
             let port = u16::try_from(self.installation.values.proxy.ports.inbound).unwrap_or_default();
-            findings.extend(network_policies::judge(policies, judged, port));
+            let unseen = self.unseen(&[Part::Namespaces, Part::Workloads]);
+            let policies = network_policies::judge(policies, judged, port);
+            findings.extend(policies.into_iter().map(|it| it.unless_unseen(&unseen)));
         }
         if let Some(pods) = &self.facts.pods {
             findings.extend(self.proxies(pods));
@@ -338,6 +371,12 @@ impl Subject<'_> {
         };
         let version = self.installation.values.proxy_version();
         let version = Some(version).filter(|version| *version != Installation::PLACEHOLDER);
-        proxies::judge(&running, &today, version, history)
+        let unseen = self.unseen(&[Part::Namespaces]);
+        let findings = proxies::judge(&running, &today, version, history).into_iter();
+        let told = findings.map(|finding| match finding.code == Code::ProxiesPresent {
+            true => finding.unless_unseen(&unseen),
+            false => finding,
+        });
+        told.collect()
     }
 }

@@ -109,7 +109,7 @@ fn stored(pem: &[u8], trust: &Trust<'_>) -> Finding {
     match trust.of(&chain) {
         Standing::Good { left } => {
             let message = format!("the Secret's certificate is good for {}", span(left));
-            Finding::ok(Code::ServingCertificate, message)
+            Finding::ok(Code::ServingCertificate, message).unless_unseen(trust.unseen())
         }
         Standing::Ending { left } => {
             let message = format!("the Secret's certificate ends in {}", span(left));
@@ -144,7 +144,10 @@ fn spoken(presented: &Presented, trust: &Trust<'_>) -> Finding {
             return Finding::unknown(Code::HandshakeNotTried, message);
         }
         Presented::Broken { why } => {
-            return Finding::failed(Code::HandshakeBroken, format!("no TLS handshake with the webhook: {why}"));
+            return Finding::failed(
+                Code::HandshakeBroken,
+                format!("no TLS handshake with the webhook: {why}"),
+            );
         }
     };
     match trust.of(chain) {
@@ -153,7 +156,16 @@ fn spoken(presented: &Presented, trust: &Trust<'_>) -> Finding {
                 "the webhook at {address} presents a certificate of caBundle, good for {}",
                 span(left)
             );
-            Finding::ok(Code::Handshake, message)
+            match trust.unseen() {
+                [] => Finding::ok(Code::Handshake, message),
+                unseen => {
+                    let message = format!(
+                        "the webhook at {address} presents a certificate, good for {}",
+                        span(left)
+                    );
+                    Finding::ok(Code::Handshake, message).unless_unseen(unseen)
+                }
+            }
         }
         Standing::Expired { since } => {
             let message = format!(

@@ -79,6 +79,13 @@ fn a_certificate_must_be_of_the_bundle_and_have_the_name() {
     ] {
         assert_eq!(codes(&trusting(&authority, &secret))[1], (code, Status::Failed));
     }
+    let mut alone = trusting(&authority, &issue(&authority, HOST, life.0, life.1));
+    alone.bundle = None;
+    assert_eq!(
+        codes(&alone),
+        [("serving_certificate", Status::Unknown)],
+        "nobody has compared it"
+    );
     let mut unusable = trusting(&authority, "");
     for bundle in ["%", "", &STANDARD.encode("no PEM")] {
         unusable.bundle = Some(bundle.to_owned());
@@ -139,7 +146,9 @@ fn what_is_presented_is_judged_as_the_api_server_does() {
     assert!(finding.message.contains("UnknownIssuer"), "{}", finding.message);
     let finding = presenting(&issue(&authority, HOST, (2025, 6), (2026, 6)));
     assert!(finding.message.contains("ended 30 days ago"), "{}", finding.message);
-    certificates.presented = Some(Presented::Broken { why: "plain HTTP".to_owned() });
+    certificates.presented = Some(Presented::Broken {
+        why: "plain HTTP".to_owned(),
+    });
     let broken = judge(&certificates).pop().unwrap();
     assert_eq!((broken.code, broken.status), (Code::HandshakeBroken, Status::Failed));
 }

@@ -100,6 +100,14 @@ impl Trust<'_> {
         }
     }
 
+    /// What a chain could not be compared with.
+    pub(super) fn unseen(&self) -> &'static [&'static str] {
+        match (self.bundle, self.host) {
+            (Some(_), Some(_)) => &[],
+            (_, _) => &["caBundle"],
+        }
+    }
+
     fn verify(&self, leaf: &CertificateDer<'_>, intermediates: &[CertificateDer<'static>]) -> Result<(), Standing> {
         let (Some(bundle), Some(host)) = (self.bundle, self.host) else {
             return Ok(());

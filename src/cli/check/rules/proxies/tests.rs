@@ -132,7 +132,10 @@ fn a_pod_without_proxy_has_a_reason() {
         "pod_denied_now"
     );
     // A restart would not help it.
-    assert_eq!(codes(slice::from_ref(&bare), &[(0, today("skip"))])[0], "pod_left_alone");
+    assert_eq!(
+        codes(slice::from_ref(&bare), &[(0, today("skip"))])[0],
+        "pod_left_alone"
+    );
     let opted_out = Today {
         asked: false,
         ..today("skip")
