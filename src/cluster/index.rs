@@ -43,7 +43,7 @@ pub struct Index {
     pub plugins: Collection<Plugin>,
     /// The pods of these.
     pub plugin_pods: PluginPods,
-    /// The nodes where they have been failing for long, by name.
+    /// The nodes where they have been failing for long, by name: listed once all of these have been, or could not be.
     failing: Collection<()>,
     /// What policies are compiled from.
     pub sources: Sources,
@@ -104,6 +104,11 @@ impl Index {
             pods.apply(name, pod);
             pods.seal();
         }
+        let places: Vec<_> = index.plugins.iter().map(PluginPlace::of).collect();
+        // There are no more pods than these.
+        for place in &places {
+            index.plugin_pods.at(place).seal();
+        }
         index.look_after_plugins(Timestamp::now());
         index.sources.complete();
         index.set_server(server);
@@ -159,21 +164,27 @@ impl Index {
 
     /// Notes where the plugin has been failing for long at `now`, and says where it has its pods; those elsewhere are forgotten.
     pub fn look_after_plugins(&mut self, now: Timestamp) -> BTreeSet<PluginPlace> {
-        let places = self.plugins.iter().map(PluginPlace::of).collect();
+        let places: BTreeSet<_> = self.plugins.iter().map(PluginPlace::of).collect();
         self.plugin_pods.retain(&places);
-        self.failing.reset(self.plugin_pods.failing(&self.nodes, now));
+        let failing = self.plugin_pods.failing(&self.nodes, now);
+        let are_heard = self.plugins.freshness() != Freshness::Pending
+            && places.iter().all(|place| self.plugin_pods.are_heard(place));
+        // A plugin that comes later keeps nobody waiting.
+        if are_heard || self.failing.is_listed() {
+            self.failing.reset(failing);
+        }
         places
     }
 
     /// Whether namespaces were listed and the server has told its release, and everything else was listed or could not be,
-    /// and policies are compiled.
+    /// policies are compiled, and it is known where the plugin has been failing.
     ///
     /// Namespaces are asked of the API server at every request otherwise, and a wrong release means wrong verdicts, so both
     /// are waited for however long it takes; a server that may not see nodes still decides, and says what it does not know.
     pub fn settled(&self) -> bool {
         matches!(self.namespaces.freshness(), Freshness::Current | Freshness::Stale)
             && self.nodes.freshness() != Freshness::Pending
-            && self.plugins.freshness() != Freshness::Pending
+            && self.failing.is_listed()
             && !(self.listens_to_probe && self.findings.freshness() == Freshness::Pending)
             && (self.server.is_some() || self.untold)
             && self.compiled

@@ -4,7 +4,7 @@
 //! decisions, and the start-up taint keeps pods away until the plugin is really there.
 
 use super::placement::{Node, Placement};
-use crate::pod::Pod;
+use crate::pod::{Pod, text};
 use serde_json::Value;
 use std::fmt;
 use std::time::Duration;
@@ -86,6 +86,14 @@ impl fmt::Display for Coverage {
     }
 }
 
+/// Key and value of the label that everything of our plugin has, or of Linkerd's.
+pub fn label(ours: bool) -> (&'static str, &'static str) {
+    match ours {
+        true => ("app.kubernetes.io/name", "outrigger-cni"),
+        false => ("k8s-app", "linkerd-cni"),
+    }
+}
+
 /// A DaemonSet that puts the CNI plugin on nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plugin {
@@ -101,28 +109,30 @@ impl Plugin {
     pub fn read(object: &Value) -> Option<Self> {
         let template = object.pointer("/spec/template")?;
         let metadata = object.get("metadata")?;
-        let label = |key: &str| {
+        let is = |ours: bool| {
+            let (key, value) = label(ours);
             let of = |object: &Value| {
                 object
                     .pointer("/metadata/labels")?
                     .get(key)?
                     .as_str()
-                    .map(str::to_owned)
+                    .map(|it| it == value)
             };
-            of(object).or_else(|| of(template))
+            of(object).or_else(|| of(template)) == Some(true)
         };
-        let ours = label("app.kubernetes.io/name").is_some_and(|name| name == "outrigger-cni");
-        let linkerds = label("k8s-app").is_some_and(|name| name == "linkerd-cni");
-        let field = |key: &str| metadata.get(key).and_then(Value::as_str).unwrap_or_default();
-        let name = format!("{}/{}", field("namespace"), field("name"));
-        (ours || linkerds).then(|| Self {
-            name,
+        let ours = [true, false].into_iter().find(|ours| is(*ours))?;
+        // A manifest may leave the namespace to whoever applies it.
+        let namespace = text(metadata, "namespace").filter(|namespace| !namespace.is_empty());
+        let name = text(metadata, "name").unwrap_or_default();
+        Some(Self {
+            name: format!("{}/{name}", namespace.unwrap_or("default")),
             ours,
             placement: Placement::of(&Pod::new(template)),
         })
     }
 
-    fn covers(&self, node: &Node) -> bool {
+    /// Whether it is meant for `node`.
+    pub fn covers(&self, node: &Node) -> bool {
         self.placement.admits(node)
     }
 }

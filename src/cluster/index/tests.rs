@@ -188,6 +188,7 @@ fn a_failing_watch_makes_known_objects_stale_and_unknown_ones_unavailable() {
     assert!(!index.settled());
     index.nodes.fail("forbidden".into());
     index.plugins.reset(Vec::new());
+    index.look_after_plugins(Timestamp::now());
     index.set_server(Some(Release(36).into()));
     index.namespaces.fail("refused".into());
     index.sources.complete();
@@ -217,6 +218,7 @@ fn a_server_that_never_told_its_release_is_waited_for() {
     index.namespaces.reset(Vec::new());
     index.nodes.reset(Vec::new());
     index.plugins.reset(Vec::new());
+    index.look_after_plugins(Timestamp::now());
     index.sources.complete();
     index.compile();
     index.set_server(None);
@@ -224,6 +226,30 @@ fn a_server_that_never_told_its_release_is_waited_for() {
     index.set_server(Some(Release(36).into()));
     index.set_server(None);
     assert!(index.settled());
+}
+
+#[test]
+fn nobody_decides_before_it_is_known_where_the_plugin_fails() {
+    let mut index = Index::default();
+    index.namespaces.reset(Vec::new());
+    index.nodes.reset(Vec::new());
+    index.sources.complete();
+    index.compile();
+    index.set_server(Some(Release(36).into()));
+    let metadata = json!({"namespace": "linkerd-cni", "name": "cni", "labels": {"k8s-app": "linkerd-cni"}});
+    let plugin = Plugin::read(&json!({"metadata": metadata, "spec": {"template": {}}})).unwrap();
+    index.plugins.reset(vec![("linkerd-cni/cni".into(), plugin)]);
+    let look = |index: &mut Index| index.look_after_plugins(Timestamp::now());
+    let places = look(&mut index);
+    assert!(!index.settled(), "its pods are not listed");
+    for place in &places {
+        index.plugin_pods.at(place).fail("pods is forbidden".into());
+    }
+    assert!(!index.settled(), "nobody has looked");
+    look(&mut index);
+    assert!(index.settled(), "what may not be read holds nobody up");
+    index.plugin_pods.retain(&BTreeSet::new());
+    assert!(index.settled(), "who decides goes on");
 }
 
 #[test]
@@ -290,5 +316,7 @@ fn findings_that_may_not_be_read_are_unknown_and_hold_nobody_up() {
         matches!(&word, Word::Unknown { why } if why == "configmaps: configmaps is forbidden"),
         "{word:?}"
     );
-    assert_eq!(index.status().last().unwrap().freshness, Freshness::Unavailable);
+    let status = index.status();
+    let of_probe = status.iter().find(|status| status.resource == "configmaps").unwrap();
+    assert_eq!(of_probe.freshness, Freshness::Unavailable);
 }

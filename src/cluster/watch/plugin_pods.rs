@@ -11,11 +11,14 @@ use kube::api::{ApiResource, Object};
 use kube::runtime::watcher::{Config, watcher};
 use std::collections::BTreeSet;
 use std::time::Duration;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
-/// How often it is looked where the plugin has its pods, and for how long they have been failing: often against the
-/// minutes that a failure counts after.
+/// How often it is looked for how long the plugin's pods have been failing: often against the minutes that a failure counts
+/// after.
 const LOOK: Duration = Duration::from_secs(5);
+
+/// How long it is not looked again at least, however much changes: a look takes as long as there are pods of the plugin.
+const PAUSE: Duration = Duration::from_millis(200);
 
 /// Runs all of them.
 pub(super) async fn run(feed: &Feed<'_>) {
@@ -35,7 +38,9 @@ async fn look(feed: &Feed<'_>, places: &BTreeSet<PluginPlace>) -> BTreeSet<Plugi
         if now != *places {
             return now;
         }
-        sleep(LOOK).await;
+        sleep(PAUSE).await;
+        // At once where something has changed: the webhook gets ready only when it is known where the plugin fails.
+        timeout(LOOK, feed.moved.notified()).await.ok();
     }
 }
 
