@@ -23,7 +23,7 @@ pub use watch::{resource_of, server_of, serves};
 
 use crate::pod::Pod;
 use crate::policy::installed::Source;
-use crate::policy::pod_security::Server as ApiServer;
+use crate::policy::pod_security::{Configuration, Server as ApiServer};
 use crate::policy::probe::{Standing, Word};
 use index::{Index, ObjectsError, Status};
 use k8s_openapi::api::core::v1;
@@ -31,7 +31,7 @@ use kube::{Api, Client};
 use lookup::Lookups;
 use owner::{Child, Owners};
 use serde_json::{Map, Value};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -102,6 +102,16 @@ impl Cluster {
     /// Notes that a list that tells where the CNI plugin is cannot be seen, and `why`.
     pub fn withhold_nodes(&self, list: NodeList, why: &str) {
         self.index().withhold_nodes(list, why.into());
+    }
+
+    /// What Pod Security does where no label says so, from now on: which `DaemonSets` are the CNI plugin depends on it.
+    pub fn set_pod_security(&self, configuration: &Configuration) {
+        self.index().set_pod_security(configuration);
+    }
+
+    /// The `DaemonSets` that say that they are the CNI plugin and are not believed, by `NAMESPACE/NAME`, and why not.
+    pub fn disbelieved_plugins(&self) -> BTreeMap<Arc<str>, String> {
+        self.index().disbelieved().clone()
     }
 
     /// Keeps the index up to date until it is dropped; ends at once where there is no API server.

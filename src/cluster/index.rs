@@ -22,13 +22,13 @@ use crate::decide::coverage::Plugin;
 use crate::decide::placement::Node;
 use crate::pod::Pod;
 use crate::policy::installed::Source;
-use crate::policy::pod_security::Server;
+use crate::policy::pod_security::{Configuration, Server};
 use crate::policy::probe::{CONFIG_MAP, Report, Standing, Word};
 use crate::policy::{Installed, Release};
 use k8s_openapi::jiff::Timestamp;
 use placements::Placements;
 use serde_json::{Map, Value};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,8 +39,14 @@ pub struct Index {
     pub namespaces: Collection<Namespace>,
     /// Nodes by name.
     pub nodes: Collection<Node>,
-    /// Each DaemonSet of the CNI plugin, by `NAMESPACE/NAME`.
+    /// Each DaemonSet that says that it is of the CNI plugin, by `NAMESPACE/NAME`.
     pub plugins: Collection<Plugin>,
+    /// Those of them that are believed: listed once namespaces are known as well.
+    believed: Collection<Plugin>,
+    /// Why the others are not.
+    disbelieved: BTreeMap<Arc<str>, String>,
+    /// What Pod Security does where no label says so.
+    pod_security: Configuration,
     /// The pods of these.
     pub plugin_pods: PluginPods,
     /// The nodes where they have been failing for long, by name: listed once all of these have been, or could not be.
@@ -144,6 +150,7 @@ impl Index {
             NodeList::Nodes => self.nodes.withhold(why),
             NodeList::Plugins => self.plugins.withhold(why),
         }
+        self.look_after_plugins(Timestamp::now());
     }
 
     /// What was compiled last.
@@ -162,18 +169,49 @@ impl Index {
         self.server = server.or(self.server);
     }
 
-    /// Notes where the plugin has been failing for long at `now`, and says where it has its pods; those elsewhere are forgotten.
+    /// Notes which `DaemonSets` are believed to be of the plugin and where it has been failing for long at `now`, and says
+    /// where it has its pods; those elsewhere are forgotten.
     pub fn look_after_plugins(&mut self, now: Timestamp) -> BTreeSet<PluginPlace> {
-        let places: BTreeSet<_> = self.plugins.iter().map(PluginPlace::of).collect();
+        self.believe();
+        let places: BTreeSet<_> = self.believed.iter().map(PluginPlace::of).collect();
         self.plugin_pods.retain(&places);
         let failing = self.plugin_pods.failing(&self.nodes, now);
-        let are_heard = self.plugins.freshness() != Freshness::Pending
-            && places.iter().all(|place| self.plugin_pods.are_heard(place));
+        let are_heard = self.believed.is_listed() && places.iter().all(|place| self.plugin_pods.are_heard(place));
         // A plugin that comes later keeps nobody waiting.
         if are_heard || self.failing.is_listed() {
             self.failing.reset(failing);
         }
         places
+    }
+
+    /// What Pod Security does where no label says so, from now on.
+    pub(super) fn set_pod_security(&mut self, configuration: &Configuration) {
+        self.pod_security.clone_from(configuration);
+        self.look_after_plugins(Timestamp::now());
+    }
+
+    /// The `DaemonSets` that say that they are of the plugin and are not believed, and why not.
+    pub fn disbelieved(&self) -> &BTreeMap<Arc<str>, String> {
+        &self.disbelieved
+    }
+
+    fn believe(&mut self) {
+        let are_heard = |freshness| freshness != Freshness::Pending;
+        if !are_heard(self.plugins.freshness()) || !are_heard(self.namespaces.freshness()) {
+            return;
+        }
+        let server = self.server.unwrap_or_else(|| Release::NEWEST.into());
+        let (mut believed, mut disbelieved) = (Vec::new(), BTreeMap::new());
+        for (name, plugin) in self.plugins.named() {
+            let namespace = self.namespaces.get(plugin.namespace());
+            let labels = namespace.as_ref().map(|namespace| &namespace.labels);
+            match plugin.objection(labels, &self.pod_security, server) {
+                Some(why) => drop(disbelieved.insert(name.into(), why)),
+                None => believed.push((name.into(), plugin.clone())),
+            }
+        }
+        self.believed.reset(believed);
+        self.disbelieved = disbelieved;
     }
 
     /// Whether namespaces were listed and the server has told its release, and everything else was listed or could not be,
@@ -224,7 +262,7 @@ impl Index {
         let placed = self
             .nodes
             .is_listed()
-            .then(|| self.placements.of(pod, &self.nodes, &self.plugins, &self.failing));
+            .then(|| self.placements.of(pod, &self.nodes, &self.believed, &self.failing));
         let troubles = [
             ("namespaces", self.namespaces.trouble()),
             ("nodes", self.nodes.trouble()),
@@ -234,11 +272,11 @@ impl Index {
             server: self.server,
             coverage: placed
                 .as_ref()
-                .filter(|_| self.plugins.is_listed())
+                .filter(|_| self.plugins.is_listed() && self.believed.is_listed())
                 .map(|placed| Arc::clone(&placed.coverage)),
             old_kubelets: placed.and_then(|placed| placed.old_kubelets),
             policies: Arc::clone(&self.installed),
-            foreign_plugin: self.plugins.iter().any(|plugin| !plugin.ours),
+            foreign_plugin: self.believed.iter().any(|plugin| !plugin.ours),
             troubles: troubles
                 .into_iter()
                 .filter_map(|(resource, why)| Some((resource, why?)))

@@ -85,6 +85,7 @@ impl Server {
         let setup = Arc::new(setup(&options)?);
         let (cluster, client) = cluster(options.facts, &options.linkerd_namespace).await?;
         let cluster = Arc::new(cluster);
+        cluster.set_pod_security(&setup.current().pod_security);
         let (events, publish) = Events::through(client);
         let metrics = Arc::new(Metrics::new(Arc::clone(&cluster), events.clone()));
         let stopping = Arc::new(AtomicBool::new(false));
@@ -110,7 +111,12 @@ impl Server {
             metrics.connections.clone(),
         );
 
-        let reloading = reload(Arc::clone(&certificate), setup, metrics.reloads.clone(), timings.reload);
+        let files = Files {
+            certificate: Arc::clone(&certificate),
+            setup,
+            cluster: Arc::clone(&cluster),
+        };
+        let reloading = reload(files, metrics.reloads.clone(), timings.reload);
         let watching = async move { cluster.watch().await };
         let background = Box::pin(async {
             future::join3(watching, publish, reloading).await;
@@ -260,8 +266,20 @@ async fn cluster(facts: FactSource, control_plane: &str) -> Result<(Cluster, Opt
     Ok((cluster, Some(client)))
 }
 
+/// What is read from files, and who depends on it.
+struct Files {
+    certificate: Arc<Certificate>,
+    setup: Arc<Reloaded<Setup>>,
+    cluster: Arc<Cluster>,
+}
+
 /// Compares the files again and again.
-async fn reload(certificate: Arc<Certificate>, setup: Arc<Reloaded<Setup>>, metrics: Reloads, pause: Duration) {
+async fn reload(files: Files, metrics: Reloads, pause: Duration) {
+    let Files {
+        certificate,
+        setup,
+        cluster,
+    } = files;
     note_end(&certificate, &metrics);
     let mut ticks = interval(pause);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -272,7 +290,9 @@ async fn reload(certificate: Arc<Certificate>, setup: Arc<Reloaded<Setup>>, metr
         {
             note_end(&certificate, &metrics);
         }
-        note(&setup.check(), "configuration", &metrics);
+        if note(&setup.check(), "configuration", &metrics) {
+            cluster.set_pod_security(&setup.current().pod_security);
+        }
     }
 }
 

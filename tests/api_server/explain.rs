@@ -43,7 +43,8 @@ async fn furnish(client: &Client) {
         create(client, "/api/v1/nodes", &node).await;
     }
     let labels = json!({"k8s-app": "linkerd-cni"});
-    let pod = json!({"nodeSelector": {"pool": "mesh"}, "containers": [{"name": "install", "image": "cni"}]});
+    let pod = json!({"nodeSelector": {"pool": "mesh"}, "containers": [{"name": "install", "image": "cni"}],
+        "volumes": [{"name": "net", "hostPath": {"path": "/etc/cni/net.d"}}]});
     let plugin = json!({
         "metadata": {"name": "linkerd-cni", "labels": labels},
         "spec": {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": pod}},

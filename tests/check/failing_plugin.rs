@@ -3,8 +3,9 @@
 use serde_json::json;
 
 use crate::answer::Answer;
+use crate::cluster::Namespace;
 use crate::deployment;
-use crate::installation::{Installation, post};
+use crate::installation::{ENFORCE, Installation, post};
 
 #[tokio::test]
 async fn nodes_where_the_plugin_has_been_failing_do_not_count() {
@@ -13,6 +14,15 @@ async fn nodes_where_the_plugin_has_been_failing_do_not_count() {
     let bank = installation.meshed("bank", "baseline").await;
     post(&bank, "apis/apps/v1", "deployments", &deployment("web", &json!({}))).await;
     assert!(Answer::to(&kubeconfig, &[]).has("workloads_admitted"));
+
+    pretend(&installation).await;
+    let answer = Answer::to(&kubeconfig, &[]);
+    let line = "tenant/pretender: namespace tenant enforces baseline:latest, which refuses pods that mount folders of their node";
+    assert_eq!(
+        answer.says("cni_disbelieved"),
+        format!("warning: 1 DaemonSet is not taken for the plugin\n{line}")
+    );
+    assert_eq!(answer.faults(), ["cni_disbelieved"], "nor is it a second plugin");
 
     fail(&installation, "n1").await;
     let said = Answer::to(&kubeconfig, &[]).says("workload_warned");
@@ -29,6 +39,17 @@ async fn nodes_where_the_plugin_has_been_failing_do_not_count() {
         said.contains("the CNI plugin has been failing for 5 minutes on 2 of 2 nodes"),
         "{said}"
     );
+}
+
+/// A DaemonSet of somebody who could not write to nodes says that it is the plugin.
+async fn pretend(installation: &Installation) {
+    let tenant = Namespace::create_named(&installation.client, "tenant", &[(ENFORCE, "baseline")], &[]).await;
+    let mut pretender = deployment(
+        "pretender",
+        &json!({"volumes": [{"name": "net", "hostPath": {"path": "/etc/cni"}}]}),
+    );
+    pretender["metadata"]["labels"] = json!({"k8s-app": "linkerd-cni"});
+    post(&tenant, "apis/apps/v1", "daemonsets", &pretender).await;
 }
 
 /// The plugin's pod on `node` has not been ready for as long as anybody can remember.

@@ -228,7 +228,10 @@ async fn create_nodes(client: &Client) {
         "metadata": {"name": "outrigger-cni", "labels": labels},
         "spec": {"selector": {"matchLabels": labels}, "template": {
             "metadata": {"labels": labels},
-            "spec": {"tolerations": [{"operator": "Exists"}], "containers": [{"name": "install-cni", "image": "cni"}]},
+            "spec": {
+                "tolerations": [{"operator": "Exists"}], "containers": [{"name": "install-cni", "image": "cni"}],
+                "volumes": [{"name": "net", "hostPath": {"path": "/etc/cni/net.d"}}],
+            },
         }},
     });
     post(&namespace, "apis/apps/v1", "daemonsets", &daemon_set).await;

@@ -202,6 +202,8 @@ codes! {
         "let the DaemonSet tolerate and select these nodes, else pods that only fit there need NET_ADMIN"
     CniTwoPlugins "cni_two_plugins" Cni
         "remove one: two plugins in the chain write rules twice"
+    CniDisbelieved "cni_disbelieved" Cni
+        "put the plugin into a namespace with pod-security.kubernetes.io/enforce=privileged: elsewhere its pods are refused, and its label is anybody's"
     CniIgnoresAnnotation "cni_ignores_annotation" Cni
         "replace Linkerd's plugin by ours: it sets rules where linkerd.io/setup-iptables is false"
     CniNeeded "cni_needed" Cni

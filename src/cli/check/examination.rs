@@ -211,14 +211,18 @@ impl Subject<'_> {
             nodes: nodes.as_deref(),
             native,
         });
-        if let (false, Some(daemon_sets), Some(nodes)) = (self.arguments.pre, &self.facts.daemon_sets, nodes) {
+        if let (false, Some(_), Some(nodes)) = (self.arguments.pre, &self.facts.daemon_sets, nodes) {
             let unredirected: Vec<_> = judged
                 .iter()
                 .filter(|it| it.outcome == "inject" && it.redirection == Redirection::None)
                 .map(Judged::place)
                 .collect();
             let declared = self.installation.values.cni_enabled;
-            findings.extend(cni::judge(daemon_sets, nodes, declared, &unredirected));
+            findings.extend(cni::judge(&self.plugins(), nodes, declared, &unredirected));
+            let disbelieved = self.known.disbelieved_plugins().into_iter();
+            findings.extend(cni::disbelieved(
+                disbelieved.map(|(name, why)| format!("{name}: {why}")).collect(),
+            ));
         }
         findings
     }
@@ -231,8 +235,7 @@ impl Subject<'_> {
         findings.push(levels.unless_unseen(&self.unseen(&[Part::Namespaces])));
         let policies = pre::policies(&self.facts.policies.objects);
         findings.push(policies.unless_unseen(&self.unseen(&[Part::Policies])));
-        let daemon_sets = self.facts.daemon_sets.as_deref().unwrap_or_default();
-        let needed = pre::plugin_needed(judged, daemon_sets);
+        let needed = pre::plugin_needed(judged, &self.plugins());
         findings.push(needed.unless_unseen(&self.unseen(&WORKLOADS)));
         let ToInstall { needed, optional } = permissions::to_install(control_plane, self.facts.server.release);
         let needed = access::ask(&self.client, Who::Me, needed).await?;
@@ -280,9 +283,15 @@ impl Subject<'_> {
     fn essential(&self) -> Vec<&Value> {
         let deployments = self.facts.deployments.iter().flatten();
         let injectors = deployments.filter(|it| Injector::read(it).is_some());
-        let plugins = self.facts.daemon_sets.iter().flatten();
-        injectors
-            .chain(plugins.filter(|it| Plugin::read(it).is_some()))
+        injectors.chain(self.plugins()).collect()
+    }
+
+    /// The `DaemonSets` of the CNI plugin, but for those that are not believed to be of it.
+    fn plugins(&self) -> Vec<&Value> {
+        let disbelieved = self.known.disbelieved_plugins();
+        let is_believed = |plugin: Plugin| !disbelieved.contains_key(plugin.name.as_str());
+        let all = self.facts.daemon_sets.iter().flatten();
+        all.filter(|daemon_set| Plugin::read(daemon_set).is_some_and(is_believed))
             .collect()
     }
 
@@ -296,7 +305,7 @@ impl Subject<'_> {
         // Where the values say that every node has the plugin, nobody looks at its pods.
         let plugins = match self.installation.values.cni_enabled {
             true => BTreeSet::new(),
-            false => live::plugin_places(self.facts.daemon_sets.iter().flatten()),
+            false => live::plugin_places(self.plugins()),
         };
         let rights = permissions::of_webhook(&Needs {
             control_plane: namespace,

@@ -13,7 +13,7 @@ use crate::policy::probe::Standing;
 use crate::policy::{Release, Requester};
 use anyhow::{Context, Result};
 use serde_json::Value;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -83,10 +83,17 @@ impl Known {
                 cluster.withhold_nodes(list, &why);
             }
         }
+        let setup = with_configuration(setup, objects)?;
+        // Where a flag says which nodes have the plugin, nobody else is asked.
+        if given.cni.is_none() {
+            cluster.set_pod_security(&setup.pod_security);
+            let disbelieved = cluster.disbelieved_plugins().into_iter();
+            assumptions.extend(disbelieved.map(|(name, why)| disbelief(&name, &why)));
+        }
         let mut unknown_namespaces = placed_namespaces(objects, &namespace);
         unknown_namespaces.retain(|name| cluster.known_namespace(name).is_none());
         Ok(Self {
-            setup: with_configuration(setup, objects)?,
+            setup,
             cluster,
             declared,
             server,
@@ -106,6 +113,7 @@ impl Known {
         server: Server,
         declared: Option<Coverage>,
     ) -> Self {
+        cluster.set_pod_security(&setup.pod_security);
         Self {
             cluster,
             setup,
@@ -122,6 +130,11 @@ impl Known {
     /// How much a probe tells; nothing where none reports.
     pub(in crate::cli) fn probe_standing(&self) -> Option<Standing> {
         self.cluster.probe_standing(SystemTime::now())
+    }
+
+    /// The `DaemonSets` that say that they are the CNI plugin and are not believed, and why not.
+    pub(in crate::cli) fn disbelieved_plugins(&self) -> BTreeMap<Arc<str>, String> {
+        self.cluster.disbelieved_plugins()
     }
 
     /// The namespace called `name`, where it is known.
@@ -189,6 +202,11 @@ impl Known {
         };
         decide::decide(&inputs, trace)
     }
+}
+
+/// Why a DaemonSet that says that it is the CNI plugin is not taken for it.
+fn disbelief(daemon_set: &str, why: &str) -> String {
+    format!("DaemonSet {daemon_set} is not taken for the CNI plugin: {why}")
 }
 
 fn unknown_namespace(name: &str) -> String {

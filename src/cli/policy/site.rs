@@ -123,6 +123,7 @@ impl Site {
             server,
             spaces: Vec::new(),
         };
+        site.cluster.set_pod_security(&site.setup.pod_security);
         site.spaces = site.find_spaces(&objects, arguments.namespace.as_deref());
         let names = || arguments.filename.iter().map(|file| file.display().to_string());
         ensure!(

@@ -54,9 +54,8 @@ struct Condition {
 impl PluginPlace {
     /// Where `plugin` has its pods.
     pub fn of(plugin: &Plugin) -> Self {
-        let namespace = plugin.name.split_once('/').map_or("", |(namespace, _)| namespace);
         Self {
-            namespace: namespace.to_owned(),
+            namespace: plugin.namespace().to_owned(),
             ours: plugin.ours,
         }
     }

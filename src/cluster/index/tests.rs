@@ -8,7 +8,8 @@ fn objects() -> Vec<Value> {
     let daemon_set = |name: &str| {
         json!({"apiVersion": "apps/v1", "kind": "DaemonSet",
             "metadata": {"name": name, "namespace": "linkerd-cni", "labels": {"k8s-app": name}},
-            "spec": {"template": {"spec": {"nodeSelector": {"zone": "a"}, "containers": [{"name": "a"}]}}}})
+            "spec": {"template": {"spec": {"nodeSelector": {"zone": "a"}, "containers": [{"name": "a"}],
+                "volumes": [{"name": "net", "hostPath": {"path": "/etc/cni/net.d"}}]}}}})
     };
     vec![
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop",
@@ -104,6 +105,7 @@ fn coverage_is_judged_once_until_something_changes() {
     let second = coverage(&mut index, &json!({}));
     assert!(!Arc::ptr_eq(&first, &second));
     index.plugins.delete("linkerd-cni/linkerd-cni");
+    index.look_after_plugins(Timestamp::now());
     assert!(!Arc::ptr_eq(&second, &coverage(&mut index, &json!({}))));
 }
 
@@ -115,7 +117,7 @@ fn pods_of_the_plugin_tell_where_it_is_failing() {
     let node = |name: &str| json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}});
     let objects = [
         json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": metadata("agent"),
-            "spec": {"template": {"spec": {}}}}),
+            "spec": {"template": {"spec": {"volumes": [{"name": "net", "hostPath": {"path": "/etc/cni/net.d"}}]}}}}),
         json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata("agent-1"), "spec": {"nodeName": "n1"},
             "status": {"conditions": [ready]}}),
         node("n1"),
@@ -195,6 +197,7 @@ fn a_failing_watch_makes_known_objects_stale_and_unknown_ones_unavailable() {
     index.compile();
     assert!(!index.settled(), "namespaces are waited for");
     index.namespaces.reset(Vec::new());
+    index.look_after_plugins(Timestamp::now());
     assert!(index.settled());
 
     let facts = index.facts(&Pod::new(&json!({})));
@@ -229,6 +232,34 @@ fn a_server_that_never_told_its_release_is_waited_for() {
 }
 
 #[test]
+fn a_daemon_set_is_the_plugin_where_its_namespace_admits_it() {
+    let level = |level: &str| {
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "linkerd-cni",
+            "labels": {"pod-security.kubernetes.io/enforce": level}}})
+    };
+    let of = |level: Value| Index::from_objects(&[objects(), vec![level]].concat(), None).unwrap();
+    let facts = |index: &mut Index| {
+        let watched = index.look_after_plugins(Timestamp::now()).len();
+        (index.facts(&Pod::new(&Value::Null)).foreign_plugin, watched)
+    };
+    let mut believed = of(level("privileged"));
+    assert_eq!((facts(&mut believed), believed.disbelieved().len()), ((true, 1), 0));
+    let mut disbelieved = of(level("baseline"));
+    assert_eq!(facts(&mut disbelieved), (false, 0));
+    assert!(disbelieved.disbelieved().contains_key("linkerd-cni/linkerd-cni"));
+    // Where the cluster's own default refuses it, only a label can admit it.
+    let document = json!({"apiVersion": "pod-security.admission.config.k8s.io/v1", "kind": "PodSecurityConfiguration",
+        "defaults": {"enforce": "baseline"}});
+    let configuration = Configuration::read(&document).unwrap();
+    let unlabelled = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "linkerd-cni"}});
+    for (namespace, expected) in [(level("privileged"), true), (unlabelled, false)] {
+        let mut index = of(namespace);
+        index.set_pod_security(&configuration);
+        assert_eq!(facts(&mut index).0, expected);
+    }
+}
+
+#[test]
 fn nobody_decides_before_it_is_known_where_the_plugin_fails() {
     let mut index = Index::default();
     index.namespaces.reset(Vec::new());
@@ -237,7 +268,7 @@ fn nobody_decides_before_it_is_known_where_the_plugin_fails() {
     index.compile();
     index.set_server(Some(Release(36).into()));
     let metadata = json!({"namespace": "linkerd-cni", "name": "cni", "labels": {"k8s-app": "linkerd-cni"}});
-    let plugin = Plugin::read(&json!({"metadata": metadata, "spec": {"template": {}}})).unwrap();
+    let plugin = Plugin::read(&json!({"metadata": metadata, "spec": {"template": {"spec": {"volumes": [{"name": "net", "hostPath": {"path": "/etc/cni/net.d"}}]}}}})).unwrap();
     index.plugins.reset(vec![("linkerd-cni/cni".into(), plugin)]);
     let look = |index: &mut Index| index.look_after_plugins(Timestamp::now());
     let places = look(&mut index);

@@ -90,6 +90,10 @@ async fn nodes(client: &Client, found: &mut Found) {
         }
     }
     for place in plugin_places(&found.objects) {
+        // What its level is decides whether it is believed; unknown is as good as without labels.
+        if let Ok(namespace) = get(client, &NAMESPACES, None, &place.namespace).await {
+            found.objects.extend(namespace.map(tidied));
+        }
         match plugin_pods(client, &place).await {
             Ok(pods) => found.objects.extend(pods),
             Err(error) => found.assumptions.push(format!(
