@@ -15,7 +15,7 @@ mod lookup;
 mod watch;
 
 pub use connect::{Access, ConnectError, configure, connect};
-pub use facts::{Facts, Namespace};
+pub use facts::{Facts, Findings, Namespace};
 pub use index::NodeList;
 pub use lookup::LookupError;
 pub use owner::Owner;
@@ -24,17 +24,18 @@ pub use watch::{resource_of, server_of, serves};
 use crate::pod::Pod;
 use crate::policy::installed::Source;
 use crate::policy::pod_security::{Configuration, Server as ApiServer};
-use crate::policy::probe::{Standing, Word};
+use crate::policy::probe::Standing;
+use facts::since_1970;
 use index::{Index, ObjectsError, Status};
 use k8s_openapi::api::core::v1;
 use kube::{Api, Client};
 use lookup::Lookups;
 use owner::{Child, Owners};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 /// The cluster, as the webhook sees it.
 pub struct Cluster {
@@ -131,11 +132,6 @@ impl Cluster {
         self.index().status()
     }
 
-    /// What a probe says at `now` of the namespace `name`, which has `labels`.
-    pub fn probe(&self, name: &str, labels: Option<&Map<String, Value>>, now: SystemTime) -> Word {
-        self.index().probe(name, labels, since_1970(now))
-    }
-
     /// How much a probe tells at `now`; nothing where none reports.
     pub fn probe_standing(&self, now: SystemTime) -> Option<Standing> {
         self.index().probe_standing(since_1970(now))
@@ -209,11 +205,6 @@ impl Cluster {
     pub(crate) fn index(&self) -> MutexGuard<'_, Index> {
         self.index.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// A clock that is before 1970 stands at it.
-fn since_1970(now: SystemTime) -> Duration {
-    now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 
 impl fmt::Debug for Cluster {

@@ -17,17 +17,17 @@ pub(super) use read::{
 };
 pub use sources::{Served, Sources};
 
-use super::facts::{Facts, Namespace};
+use super::facts::{Facts, Findings, Namespace};
 use crate::decide::coverage::Plugin;
 use crate::decide::placement::Node;
 use crate::pod::Pod;
 use crate::policy::installed::Source;
 use crate::policy::pod_security::{Configuration, Server};
-use crate::policy::probe::{CONFIG_MAP, Report, Standing, Word};
+use crate::policy::probe::{CONFIG_MAP, Report, Standing};
 use crate::policy::{Installed, Release};
 use k8s_openapi::jiff::Timestamp;
 use placements::Placements;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -241,17 +241,6 @@ impl Index {
         all
     }
 
-    /// What a probe says of the namespace `name`, which has `labels`, at `now`, counted from 1970.
-    pub fn probe(&self, name: &str, labels: Option<&Map<String, Value>>, now: Duration) -> Word {
-        match (self.findings.get(CONFIG_MAP), self.findings.trouble()) {
-            (Some(report), _) => report.word(name, labels, now),
-            (None, Some(why)) => Word::Unknown {
-                why: format!("configmaps: {why}"),
-            },
-            (None, None) => Word::Absent,
-        }
-    }
-
     /// How much a probe tells at `now`, counted from 1970; nothing where none reports.
     pub fn probe_standing(&self, now: Duration) -> Option<Standing> {
         Some(self.findings.get(CONFIG_MAP)?.standing(now))
@@ -281,6 +270,10 @@ impl Index {
                 .into_iter()
                 .filter_map(|(resource, why)| Some((resource, why?)))
                 .collect(),
+            findings: Findings {
+                report: self.findings.get(CONFIG_MAP),
+                trouble: self.findings.trouble(),
+            },
         }
     }
 }

@@ -180,7 +180,7 @@ impl Known {
         let known = self.cluster.facts(&Pod::new(&template));
         let declared = self.declared.clone().map(Arc::new);
         let coverage = declared.unwrap_or_else(|| known.coverage_with(&self.setup));
-        let probe = self.cluster.probe(namespace.name, namespace.labels, SystemTime::now());
+        let probe = known.findings.word(namespace.name, namespace.labels, SystemTime::now());
         let user = self.user.as_deref().or(workload.creator);
         let inputs = Inputs {
             pod: &template,

@@ -1,8 +1,10 @@
 use super::*;
 use crate::decide::Coverage;
 use crate::policy::Release;
+use crate::policy::probe::Word;
 use serde_json::json;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 fn objects() -> Vec<Value> {
     let daemon_set = |name: &str| {
@@ -310,19 +312,23 @@ fn what_a_probe_reports_is_told_by_its_name_and_damage_is_unknown() {
     let digest = crate::policy::probe::digest(labels.as_object());
     let finding = json!({"at": 1000, "labels": digest, "plain": said, "init-container": said, "cni": said});
     let data = json!({"_format": "1", "shop": finding.to_string(), "bad": "{"});
-    let word = |index: &Index, name: &str| index.probe(name, labels.as_object(), Duration::from_secs(1042));
+    let word = |index: &mut Index, name: &str| {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1042);
+        let findings = index.facts(&Pod::new(&Value::Null)).findings;
+        findings.word(name, labels.as_object(), now)
+    };
 
-    let index = Index::from_objects(&[map("x", json!(7)), map(CONFIG_MAP, data.clone())], None).unwrap();
-    let found = word(&index, "shop");
+    let mut index = Index::from_objects(&[map("x", json!(7)), map(CONFIG_MAP, data.clone())], None).unwrap();
+    let found = word(&mut index, "shop");
     assert!(
         matches!(&found, Word::Found { age, .. } if age.as_secs() == 42),
         "{found:?}"
     );
-    assert!(matches!(word(&index, "bad"), Word::Unknown { .. }));
+    assert!(matches!(word(&mut index, "bad"), Word::Unknown { .. }));
     assert_eq!(index.probe_standing(Duration::from_secs(1042)).unwrap().unreadable, 1);
-    let none = Index::from_objects(&[map("x", data)], None).unwrap();
+    let mut none = Index::from_objects(&[map("x", data)], None).unwrap();
     assert_eq!(
-        (word(&none, "shop"), none.probe_standing(Duration::ZERO)),
+        (word(&mut none, "shop"), none.probe_standing(Duration::ZERO)),
         (Word::Absent, None)
     );
     let error = Index::from_objects(&[map(CONFIG_MAP, json!({"shop": 7}))], None).unwrap_err();
@@ -342,7 +348,8 @@ fn findings_that_may_not_be_read_are_unknown_and_hold_nobody_up() {
     assert!(!index.settled(), "they are waited for");
     index.findings.fail("configmaps is forbidden".into());
     assert!(index.settled());
-    let word = index.probe("shop", None, Duration::ZERO);
+    let findings = index.facts(&Pod::new(&Value::Null)).findings;
+    let word = findings.word("shop", None, SystemTime::UNIX_EPOCH);
     assert!(
         matches!(&word, Word::Unknown { why } if why == "configmaps: configmaps is forbidden"),
         "{word:?}"
