@@ -84,8 +84,11 @@ impl Cluster {
     }
 
     /// A cluster that consists of `objects`, judged by `server` where that is known.
-    pub fn of_manifests(objects: &[Value], server: Option<ApiServer>) -> Result<Self, ObjectsError> {
-        let index = Index::from_objects(objects, server)?;
+    pub fn of_manifests<'o>(
+        objects: impl IntoIterator<Item = &'o Value> + Clone,
+        server: Option<ApiServer>,
+    ) -> Result<Self, ObjectsError> {
+        let index = Index::from_objects(objects.clone(), server)?;
         let owners = index::flatten(objects).filter_map(|object| Some((Child::of(object)?, Owner::of(object)?)));
         Ok(Self {
             index: Mutex::new(index),

@@ -91,7 +91,10 @@ pub struct Status {
 
 impl Index {
     /// An index of `objects` alone, judged by `server`; kinds that it does not hold are passed over.
-    pub fn from_objects(objects: &[Value], server: Option<Server>) -> Result<Self, ObjectsError> {
+    pub fn from_objects<'o>(
+        objects: impl IntoIterator<Item = &'o Value>,
+        server: Option<Server>,
+    ) -> Result<Self, ObjectsError> {
         let mut found = read::Objects::default();
         for object in flatten(objects) {
             found.take(object)?;

@@ -164,13 +164,13 @@ fn configuration(arguments: &Arguments, facts: &Gathered) -> Result<(Option<Find
 
 /// What decisions are made of. Before an installation they are made as if there were no plugin: that tells who needs it.
 fn known(arguments: &Arguments, facts: &Gathered, setup: Setup) -> Result<Known> {
-    let mut objects = Vec::new();
-    for list in [&facts.namespaces, &facts.nodes, &facts.daemon_sets] {
-        objects.extend(list.iter().flatten().cloned());
-    }
-    let others = facts.policies.objects.iter().chain(&facts.probe);
-    objects.extend(others.chain(&facts.plugin_pods).cloned());
-    let cluster = Cluster::of_manifests(&objects, Some(facts.server)).context("what the cluster says")?;
+    let lists = [&facts.namespaces, &facts.nodes, &facts.daemon_sets];
+    let objects = lists.into_iter().flatten().flatten();
+    let objects = objects
+        .chain(&facts.plugin_pods)
+        .chain(&facts.policies.objects)
+        .chain(&facts.probe);
+    let cluster = Cluster::of_manifests(objects, Some(facts.server)).context("what the cluster says")?;
     for (source, why) in &facts.policies.withheld {
         cluster.withhold(*source, why);
     }

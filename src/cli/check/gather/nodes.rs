@@ -31,7 +31,9 @@ impl Gatherer<'_> {
             unknown: "their pods, and where the CNI plugin is",
         };
         let keep = |object| Some(tidied(object));
-        let nodes = self.list(&resource::NODES, None, NODES, keep).await?;
+        let nodes = self
+            .list(&resource::NODES, None, NODES, |node| Some(in_short(node)))
+            .await?;
         let need = if only.is_some() { PLUGINS } else { BOTH };
         let daemon_sets = self.list(&resource::DAEMON_SETS, None, need, keep).await?;
         let plugin_pods = self.plugin_pods(daemon_sets.as_deref().unwrap_or_default()).await?;
@@ -65,5 +67,47 @@ impl Gatherer<'_> {
             pods.extend(found.into_iter().flatten());
         }
         Ok(pods)
+    }
+}
+
+/// A node with what is looked at alone. There may be thousands, and the images that each lists are most of it.
+fn in_short(mut node: Value) -> Value {
+    for (part, kept) in [
+        ("metadata", &["name", "labels"][..]),
+        ("spec", &["taints"]),
+        ("status", &["nodeInfo"]),
+    ] {
+        if let Some(fields) = node.get_mut(part).and_then(Value::as_object_mut) {
+            fields.retain(|key, _| kept.contains(&key.as_str()));
+        }
+    }
+    node
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn of_a_node_that_is_kept_which_is_looked_at() {
+        let node = |more: bool| {
+            let mut node = json!({
+                "apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "labels": {"pool": "mesh"}},
+                "spec": {"taints": [{"key": "gpu", "effect": "NoSchedule"}]},
+                "status": {"nodeInfo": {"kubeletVersion": "v1.36.1"}},
+            });
+            if more {
+                node["metadata"]["annotations"] = json!({"a": "b"});
+                node["spec"]["podCIDR"] = "10.0.0.0/24".into();
+                node["status"]["images"] = json!([{"names": ["web"]}]);
+            }
+            node
+        };
+        assert_eq!(in_short(node(true)), node(false));
+        assert_eq!(
+            in_short(json!({"metadata": {"name": "n1"}})),
+            json!({"metadata": {"name": "n1"}})
+        );
     }
 }
