@@ -98,15 +98,18 @@ impl Installation {
         self.trust_root_sha256 = format!("{:x}", Sha256::digest(anchors.as_bytes()));
     }
 
-    /// The installation with `unknown` for a version and for trust anchors that it lacks: they decide nothing, so that
+    /// What stands for a version and for trust anchors that nobody names.
+    pub const PLACEHOLDER: &str = "unknown";
+
+    /// The installation with [`Self::PLACEHOLDER`] for a version and for trust anchors that it lacks: they decide nothing, so that
     /// decisions can be shown where nobody says what is installed.
     #[must_use]
     pub fn with_placeholders(mut self) -> Self {
         if self.values.proxy_version().is_empty() {
-            "unknown".clone_into(&mut Arc::make_mut(&mut self.values).linkerd_version);
+            Self::PLACEHOLDER.clone_into(&mut Arc::make_mut(&mut self.values).linkerd_version);
         }
         if self.trust_anchors.trim().is_empty() {
-            "unknown\n".clone_into(&mut self.trust_anchors);
+            self.trust_anchors = format!("{}\n", Self::PLACEHOLDER);
         }
         self
     }

@@ -4,7 +4,7 @@ use super::{Namespace, Round, Trace};
 use crate::config::Installation;
 use crate::config::annotation::{ADMISSION_WEBHOOKS, CNI_RESOURCE, CONTROL_PLANE_COMPONENT, MIRROR_POD, inject_mode};
 use crate::inject::{NETWORK_VALIDATOR, PROXY, PROXY_INIT, SERVICE_ACCOUNT};
-use crate::pod::{Pod, boolean, container_name, list, text};
+use crate::pod::{Pod, boolean, container_name, image, list, text};
 use serde_json::Value;
 use std::fmt;
 
@@ -70,7 +70,7 @@ impl SkipReason {
     }
 
     /// Whether the pod is the cluster's or Linkerd's own, which is never touched, whatever it carries.
-    pub(super) fn is_of_the_cluster(self) -> bool {
+    pub fn is_of_the_cluster(self) -> bool {
         matches!(
             self,
             Self::MirrorPod
@@ -273,13 +273,7 @@ fn has_sidecar(pod: &Pod<'_>) -> bool {
 
 /// Whether the container's image is one of `repositories`, in any registry.
 fn has_image(container: &Value, repositories: &[&str]) -> bool {
-    let image = text(container, "image").unwrap_or_default();
-    let name = image.split('@').next().unwrap_or_default();
-    let repository = match name.rsplit_once(':') {
-        // A colon before the last slash belongs to the registry's port.
-        Some((repository, tag)) if !tag.contains('/') => repository,
-        _ => name,
-    };
+    let repository = image(text(container, "image").unwrap_or_default()).repository;
     repositories.iter().any(|known| {
         repository
             .strip_suffix(known)

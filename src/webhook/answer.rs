@@ -10,7 +10,7 @@ use crate::cluster::events::{Event, Reason};
 use crate::cluster::{self, Cluster, LookupError};
 use crate::config::Installation;
 use crate::config::annotation::CREATED_BY;
-use crate::decide::{self, Caution, Coverage, Decision, Facts, Inputs, Round, Setup, SetupError, SkipReason, Trace};
+use crate::decide::{self, Caution, Decision, Facts, Inputs, Round, Setup, SetupError, SkipReason, Trace};
 use crate::inject::Owner;
 use crate::pod::Pod;
 use crate::pod::workload::Kind;
@@ -159,11 +159,11 @@ impl App {
     /// Asks for the decision with what the cluster is known to be.
     fn ask(&self, setup: &Setup, question: &Question<'_>) -> Decision {
         let known = self.cluster.facts(&Pod::new(question.template));
-        let coverage = coverage(setup, &known);
+        let coverage = known.coverage_with(setup);
         let namespace = question.namespace;
-        let probe = self
-            .cluster
-            .probe(&namespace.name, Some(&namespace.labels), SystemTime::now());
+        let probe = known
+            .findings
+            .word(&namespace.name, Some(&namespace.labels), SystemTime::now());
         let server = known.server.unwrap_or_else(|| Server::from(Release::NEWEST));
         let inputs = Inputs {
             pod: question.template,
@@ -224,22 +224,6 @@ fn is_ours_already(decision: &Decision, pod: &Value) -> bool {
         && Pod::new(pod)
             .annotation(CREATED_BY)
             .is_some_and(|by| by.starts_with(OURS))
-}
-
-fn coverage(setup: &Setup, known: &cluster::Facts) -> Arc<Coverage> {
-    setup.coverage(known.coverage.clone()).unwrap_or_else(|| {
-        let troubles: Vec<_> = known
-            .troubles
-            .iter()
-            .map(|(resource, why)| format!("{resource}: {why}"))
-            .collect();
-        let why = if troubles.is_empty() {
-            "nothing is known of the nodes yet".to_owned()
-        } else {
-            troubles.join("; ")
-        };
-        Arc::new(Coverage::Unknown { why })
-    })
 }
 
 impl Answer {

@@ -4,7 +4,7 @@ mod looker;
 mod validity;
 
 pub(crate) use looker::looker;
-pub use validity::{Validity, not_after, validity};
+pub use validity::{Validity, issuer, not_after, validity};
 
 use super::reload::{LoadError, Reloaded, Source};
 use rustls::crypto::CryptoProvider;

@@ -86,6 +86,7 @@ impl Server {
         let setup = Arc::new(setup(&options)?);
         let (cluster, client) = cluster(options.facts, &options.linkerd_namespace).await?;
         let cluster = Arc::new(cluster);
+        cluster.set_pod_security(&setup.current().pod_security);
         let (events, publish) = Events::through(client);
         let metrics = Arc::new(Metrics::new(Arc::clone(&cluster), events.clone()));
         let stopping = Arc::new(AtomicBool::new(false));
@@ -111,7 +112,12 @@ impl Server {
             metrics.connections.clone(),
         );
 
-        let reloading = reload(Arc::clone(&certificate), setup, metrics.reloads.clone(), timings.reload);
+        let files = Files {
+            certificate: Arc::clone(&certificate),
+            setup,
+            cluster: Arc::clone(&cluster),
+        };
+        let reloading = reload(files, metrics.reloads.clone(), timings.reload);
         let watching = async move { cluster.watch().await };
         let background = Box::pin(async {
             future::join3(watching, publish, reloading).await;
@@ -262,8 +268,20 @@ async fn cluster(facts: FactSource, control_plane: &str) -> Result<(Cluster, Opt
     Ok((cluster, Some(client)))
 }
 
+/// What is read from files, and who depends on it.
+struct Files {
+    certificate: Arc<Certificate>,
+    setup: Arc<Reloaded<Setup>>,
+    cluster: Arc<Cluster>,
+}
+
 /// Compares the files again and again.
-async fn reload(certificate: Arc<Certificate>, setup: Arc<Reloaded<Setup>>, metrics: Reloads, pause: Duration) {
+async fn reload(files: Files, metrics: Reloads, pause: Duration) {
+    let Files {
+        certificate,
+        setup,
+        cluster,
+    } = files;
     note_validity(&certificate, &metrics);
     note_anchors(&setup.current(), &metrics);
     let mut ticks = interval(pause);
@@ -277,6 +295,7 @@ async fn reload(certificate: Arc<Certificate>, setup: Arc<Reloaded<Setup>>, metr
         }
         if note(&setup.check(), "configuration", &metrics) {
             note_anchors(&setup.current(), &metrics);
+            cluster.set_pod_security(&setup.current().pod_security);
         }
     }
 }

@@ -43,7 +43,8 @@ pub(crate) async fn furnish(client: &Client) {
         create(client, "/api/v1/nodes", &node).await;
     }
     let labels = json!({"k8s-app": "linkerd-cni"});
-    let pod = json!({"nodeSelector": {"pool": "mesh"}, "containers": [{"name": "install", "image": "cni"}]});
+    let pod = json!({"nodeSelector": {"pool": "mesh"}, "containers": [{"name": "install", "image": "cni"}],
+        "volumes": [{"name": "net", "hostPath": {"path": "/etc/cni/net.d"}}]});
     let plugin = json!({
         "metadata": {"name": "linkerd-cni", "labels": labels},
         "spec": {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": pod}},
@@ -177,6 +178,11 @@ async fn with_few_rights(cluster: &Cluster, client: &Client, folder: &Path) {
     );
     let (_, entry, said) = explain(&reader, &["--context", "reader", "--cni", "all"], &without_namespace);
     assert_eq!(entry["reason"], "cni_covers_every_node", "{said}");
+    let values = folder.join("values.yaml");
+    fs::write(&values, "cniEnabled: true\n").unwrap();
+    let values = ["--context", "reader", "--values", values.to_str().unwrap()];
+    let (_, entry, said) = explain(&reader, &values, &without_namespace);
+    assert_eq!(entry["reason"], "cni_covers_every_node", "the values say it: {said}");
 
     let stranger = kubeconfig(cluster, folder, "stranger");
     let (status, entry, said) = explain(&stranger, &["--context", "stranger"], DEPLOYMENT);

@@ -175,6 +175,7 @@ async fn create_nodes(client: &Client) {
             "spec": {
                 "nodeSelector": {"cni": "yes"}, "tolerations": [{"operator": "Exists"}],
                 "containers": [{"name": "install-cni", "image": "cni"}],
+                "volumes": [{"name": "net", "hostPath": {"path": "/etc/cni/net.d"}}],
             },
         }},
     });

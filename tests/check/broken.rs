@@ -177,7 +177,7 @@ async fn away(installation: Installation) {
         said.contains("context deadline exceeded") || said.contains("timeout"),
         "{said}"
     );
-    let said = answer.says("handshake_failed");
+    let said = answer.says("handshake_broken");
     assert!(said.contains("no handshake within 3 s"), "{said}");
     drop(silent);
 

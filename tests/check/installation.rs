@@ -122,6 +122,7 @@ impl Installation {
         let secret = json!({"metadata": {"name": SECRET}, "type": "kubernetes.io/tls", "data": data});
         self.create("/api/v1/namespaces/linkerd/secrets", &secret).await;
         create_nodes(&self.client).await;
+        self.cluster.apply("cni-config/rbac.yaml");
     }
 
     /// Applies the registration of `webhook-config`.
@@ -227,7 +228,10 @@ async fn create_nodes(client: &Client) {
         "metadata": {"name": "outrigger-cni", "labels": labels},
         "spec": {"selector": {"matchLabels": labels}, "template": {
             "metadata": {"labels": labels},
-            "spec": {"tolerations": [{"operator": "Exists"}], "containers": [{"name": "install-cni", "image": "cni"}]},
+            "spec": {
+                "tolerations": [{"operator": "Exists"}], "containers": [{"name": "install-cni", "image": "cni"}],
+                "volumes": [{"name": "net", "hostPath": {"path": "/etc/cni/net.d"}}],
+            },
         }},
     });
     post(&namespace, "apis/apps/v1", "daemonsets", &daemon_set).await;
@@ -266,6 +270,15 @@ pub(crate) fn expired() -> String {
     parameters.not_before = rcgen::date_time_ymd(2020, 1, 1);
     parameters.not_after = rcgen::date_time_ymd(2021, 1, 1);
     parameters.self_signed(&KeyPair::generate().unwrap()).unwrap().pem()
+}
+
+/// A certificate for the webhook that is its own authority, and its key, both PEM.
+pub(crate) fn own_authority() -> (String, String) {
+    let names = ["linkerd-proxy-injector.linkerd.svc".to_owned()];
+    let mut parameters = CertificateParams::new(names).unwrap();
+    parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let key = KeyPair::generate().unwrap();
+    (parameters.self_signed(&key).unwrap().pem(), key.serialize_pem())
 }
 
 /// The certificate of somebody whom the webhook has nothing to do with, as a `caBundle` has it.

@@ -137,7 +137,8 @@ async fn install_plugin(client: &Client) {
         create(client, "/api/v1/nodes", &json!({"metadata": {"name": name}})).await;
     }
     let labels = json!({"k8s-app": "linkerd-cni"});
-    let pod = json!({"containers": [{"name": "install-cni", "image": "cni"}]});
+    let pod = json!({"containers": [{"name": "install-cni", "image": "cni"}],
+        "volumes": [{"name": "net", "hostPath": {"path": "/etc/cni/net.d"}}]});
     let daemon_set = json!({
         "metadata": {"name": "linkerd-cni", "labels": labels},
         "spec": {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": pod}},

@@ -63,7 +63,8 @@ async fn create_nodes(client: &Client) {
     let namespace = Namespace::create_named(client, "linkerd-cni", &[], &[]).await;
     let labels = json!({"k8s-app": "linkerd-cni"});
     let template = json!({"metadata": {"labels": labels},
-        "spec": {"nodeSelector": {"cni": "yes"}, "containers": [{"name": "install-cni", "image": "cni"}]}});
+        "spec": {"nodeSelector": {"cni": "yes"}, "containers": [{"name": "install-cni", "image": "cni"}],
+            "volumes": [{"name": "net", "hostPath": {"path": "/etc/cni/net.d"}}]}});
     let daemon_set = json!({"metadata": {"name": "linkerd-cni", "labels": labels},
         "spec": {"selector": {"matchLabels": labels}, "template": template}});
     let reply = namespace.post("apis/apps/v1", "daemonsets", &daemon_set).await;

@@ -89,7 +89,7 @@ codes! {
         "install as somebody who may; webhook-config/ and cni-config/ hold what is created"
     WebhookRights "webhook_rights" Permissions ""
     WebhookLacksRights "webhook_lacks_rights" Permissions
-        "apply webhook-config/rbac.yaml"
+        "apply webhook-config/rbac.yaml, and for the pods of the CNI plugin the webhook's Role of cni-config/rbac.yaml"
 
     LinkerdConfiguration "linkerd_configuration" Installation ""
     LinkerdMissing "linkerd_missing" Installation
@@ -152,7 +152,9 @@ codes! {
         "make certificate and caBundle agree: one CA, and the name SERVICE.NAMESPACE.svc in the certificate"
     Handshake "handshake" Certificates ""
     HandshakeFailed "handshake_failed" Certificates
-        "the webhook presents another certificate than the API server trusts: renew caBundle and Secret together"
+        "make caBundle, the Secret and what the webhook presents agree, and renew what has ended: see certs/README.md"
+    HandshakeBroken "handshake_broken" Certificates
+        "see what listens at that address: the webhook speaks TLS on 8443 and plain HTTP on 9995; its log tells of handshakes that fail"
     HandshakeNotTried "handshake_not_tried" Certificates
         "kubectl -n NAMESPACE port-forward deployment/linkerd-proxy-injector 8443, then --webhook-address localhost:8443"
     TrustAnchors "trust_anchors" Certificates ""
@@ -210,6 +212,8 @@ codes! {
         "make certificate and caBundle agree: see certs/README.md"
     DryRunUnreachable "dry_run_unreachable" Webhook
         "see to the Service, its endpoints, and the network between API server and nodes"
+    DryRunUnanswered "dry_run_unanswered" Webhook
+        "the API server waits for some webhook longer than is waited for it here (see timeoutSeconds of all), or the way to it is bad: try again"
     DryRunNotTried "dry_run_not_tried" Webhook
         ""
 
@@ -223,6 +227,8 @@ codes! {
         "let the DaemonSet tolerate and select these nodes, else pods that only fit there need NET_ADMIN"
     CniTwoPlugins "cni_two_plugins" Cni
         "remove one: two plugins in the chain write rules twice"
+    CniDisbelieved "cni_disbelieved" Cni
+        "put the plugin into a namespace with pod-security.kubernetes.io/enforce=privileged: elsewhere its pods are refused, and its label is anybody's"
     CniIgnoresAnnotation "cni_ignores_annotation" Cni
         "replace Linkerd's plugin by ours: it sets rules where linkerd.io/setup-iptables is false"
     CniNeeded "cni_needed" Cni
@@ -253,6 +259,8 @@ codes! {
     ProxiesPresent "proxies_present" Proxies ""
     PodWithoutProxy "pod_without_proxy" Proxies
         "restart them: kubectl rollout restart"
+    PodLeftAlone "pod_left_alone" Proxies
+        "a restart changes nothing: docs/decision.md has each reason"
     PodDeniedNow "pod_denied_now" Proxies
         "they run un-meshed, and would not come up again: outrigger explain tells the ways out"
     ProxyVersion "proxy_version" Proxies ""

@@ -14,7 +14,7 @@ use crate::policy::probe::Standing;
 use crate::policy::{Release, Requester};
 use anyhow::{Context, Result};
 use serde_json::Value;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -80,12 +80,24 @@ impl Known {
         for (source, why) in live.withheld {
             cluster.withhold(source, &why);
         }
+        if given.cni.is_none() {
+            for (list, why) in live.unseen {
+                cluster.withhold_nodes(list, &why);
+            }
+        }
+        let setup = with_configuration(setup, objects)?;
+        // Where a flag says which nodes have the plugin, nobody else is asked.
+        if given.cni.is_none() {
+            cluster.set_pod_security(&setup.pod_security);
+            let disbelieved = cluster.disbelieved_plugins().into_iter();
+            assumptions.extend(disbelieved.map(|(name, why)| disbelief(&name, &why)));
+        }
         let mut unknown_namespaces = placed_namespaces(objects, &namespace);
         unknown_namespaces.retain(|name| cluster.known_namespace(name).is_none());
         Ok(Self {
-            setup: with_configuration(setup, objects)?,
+            setup,
             cluster,
-            declared: if given.cni.is_some() { declared } else { live.coverage },
+            declared,
             server,
             namespace,
             user: given.user.clone(),
@@ -103,6 +115,7 @@ impl Known {
         server: Server,
         declared: Option<Coverage>,
     ) -> Self {
+        cluster.set_pod_security(&setup.pod_security);
         Self {
             cluster,
             setup,
@@ -125,6 +138,11 @@ impl Known {
     /// How much a probe tells; nothing where none reports.
     pub(in crate::cli) fn probe_standing(&self) -> Option<Standing> {
         self.cluster.probe_standing(SystemTime::now())
+    }
+
+    /// The `DaemonSets` that say that they are the CNI plugin and are not believed, and why not.
+    pub(in crate::cli) fn disbelieved_plugins(&self) -> BTreeMap<Arc<str>, String> {
+        self.cluster.disbelieved_plugins()
     }
 
     /// The namespace called `name`, where it is known.
@@ -189,9 +207,8 @@ impl Known {
         pod_security::default(&mut template);
         let known = self.cluster.facts(&Pod::new(&template));
         let declared = declared.cloned().map(Arc::new);
-        let coverage = declared.or_else(|| self.setup.coverage(known.coverage));
-        let coverage = coverage.as_deref().unwrap_or(&Coverage::None);
-        let probe = self.cluster.probe(namespace.name, namespace.labels, SystemTime::now());
+        let coverage = declared.unwrap_or_else(|| known.coverage_with(&self.setup));
+        let probe = known.findings.word(namespace.name, namespace.labels, SystemTime::now());
         let user = self.user.as_deref().or(workload.creator);
         let inputs = Inputs {
             pod: &template,
@@ -202,7 +219,7 @@ impl Known {
             facts: Facts {
                 server: self.server,
                 pod_security: &self.setup.pod_security,
-                coverage,
+                coverage: &coverage,
                 old_kubelets: known.old_kubelets.as_deref(),
                 foreign_plugin: known.foreign_plugin,
                 stale: false,
@@ -213,6 +230,11 @@ impl Known {
         };
         judge(&inputs)
     }
+}
+
+/// Why a DaemonSet that says that it is the CNI plugin is not taken for it.
+fn disbelief(daemon_set: &str, why: &str) -> String {
+    format!("DaemonSet {daemon_set} is not taken for the CNI plugin: {why}")
 }
 
 fn unknown_namespace(name: &str) -> String {

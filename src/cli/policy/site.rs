@@ -123,6 +123,7 @@ impl Site {
             server,
             spaces: Vec::new(),
         };
+        site.cluster.set_pod_security(&site.setup.pod_security);
         site.spaces = site.find_spaces(&objects, arguments.namespace.as_deref());
         ensure!(
             !site.spaces.is_empty(),
@@ -154,8 +155,7 @@ impl Site {
     pub(super) fn decide(&self, space: &Space, labels: &Map<String, Value>, workload: &Workload) -> Decision {
         let known = self.cluster.facts(&Pod::new(&workload.pod));
         let declared = self.declared.clone().map(Arc::new);
-        let coverage = declared.or_else(|| self.setup.coverage(known.coverage));
-        let coverage = coverage.as_deref().unwrap_or(&Coverage::None);
+        let coverage = declared.unwrap_or_else(|| known.coverage_with(&self.setup));
         let inputs = Inputs {
             pod: &workload.pod,
             namespace: decide::Namespace {
@@ -169,7 +169,7 @@ impl Site {
             facts: Facts {
                 server: self.server,
                 pod_security: &self.setup.pod_security,
-                coverage,
+                coverage: &coverage,
                 old_kubelets: known.old_kubelets.as_deref(),
                 foreign_plugin: known.foreign_plugin,
                 stale: false,

@@ -4,13 +4,10 @@
 use super::super::Arguments;
 use crate::cli::installation::Connection;
 use crate::cli::live::policies::{Policies, Scope};
-use crate::cli::live::resource::{CONFIG_MAPS, DAEMON_SETS, NAMESPACES, NODES, PODS};
-use crate::cli::live::{get, list, tidied};
+use crate::cli::live::resource::{CONFIG_MAPS, DAEMON_SETS, NAMESPACES, NODES};
+use crate::cli::live::{get, list, plugin_places, plugin_pods, tidied};
 use crate::cli::{describe, note_on_terminal};
-use crate::cluster::index::PluginPlace;
-use crate::cluster::server_of;
-use crate::decide::Coverage;
-use crate::decide::coverage::Plugin;
+use crate::cluster::{NodeList, server_of};
 use crate::policy::installed::Source;
 use crate::policy::pod_security::Server;
 use crate::policy::probe::CONFIG_MAP;
@@ -25,8 +22,8 @@ pub(super) struct Found {
     pub(super) objects: Vec<Value>,
     pub(super) values: Vec<String>,
     pub(super) server: Option<Server>,
-    /// Where the CNI plugin is, where that cannot be seen.
-    pub(super) coverage: Option<Coverage>,
+    /// What tells where the CNI plugin is and cannot be seen, and why.
+    pub(super) unseen: Vec<(NodeList, String)>,
     /// What policies are compiled from and cannot be seen, and why.
     pub(super) withheld: Vec<(Source, String)>,
     /// The namespace of objects that name none.
@@ -68,19 +65,7 @@ pub(super) fn ask(arguments: &Arguments, wanted: &Wanted<'_>) -> Result<Found> {
                 found.objects.extend(namespace.map(tidied));
             }
         }
-        match nodes(&client).await {
-            Ok(objects) => {
-                match plugin_pods(&client, &objects).await {
-                    Ok(pods) => found.objects.extend(pods),
-                    Err(error) => found.assumptions.push(format!(
-                        "whether the CNI plugin is failing on its nodes is not known, and it is taken to work: {}",
-                        describe(&error)
-                    )),
-                }
-                found.objects.extend(objects);
-            }
-            Err(error) => found.coverage = Some(Coverage::Unknown { why: describe(&error) }),
-        }
+        nodes(&client, &mut found).await;
         let scope = match everywhere {
             true => Scope::Everywhere,
             false => Scope::Namespaces(&namespaces),
@@ -106,27 +91,28 @@ pub(super) fn ask(arguments: &Arguments, wanted: &Wanted<'_>) -> Result<Found> {
     })
 }
 
-/// The nodes, and what may put the CNI plugin on them.
-async fn nodes(client: &Client) -> Result<Vec<Value>> {
-    let mut objects = Vec::new();
-    for resource in [NODES, DAEMON_SETS] {
-        let found = list(client, &resource, None, |object| Some(tidied(object))).await;
-        objects.extend(found.context(resource.plural)?);
+/// The nodes, and what puts the CNI plugin on them.
+async fn nodes(client: &Client, found: &mut Found) {
+    for (resource, of) in [(NODES, NodeList::Nodes), (DAEMON_SETS, NodeList::Plugins)] {
+        match list(client, &resource, None, |object| Some(tidied(object))).await {
+            Ok(objects) => found.objects.extend(objects),
+            Err(error) => found.unseen.push((of, describe(&error.into()))),
+        }
     }
-    Ok(objects)
-}
-
-/// The pods of the plugins among `objects`.
-async fn plugin_pods(client: &Client, objects: &[Value]) -> Result<Vec<Value>> {
-    let plugins = objects.iter().filter_map(Plugin::read);
-    let places: BTreeSet<_> = plugins.map(|plugin| PluginPlace::of(&plugin)).collect();
-    let mut pods = Vec::new();
-    for place in places {
-        let own = |pod: Value| (PluginPlace::of_pod(&pod).as_ref() == Some(&place)).then(|| tidied(pod));
-        let found = list(client, &PODS, Some(&place.namespace), own).await;
-        pods.extend(found.with_context(|| format!("pods of {}", place.namespace))?);
+    for place in plugin_places(&found.objects) {
+        // What its level is decides whether it is believed; unknown is as good as without labels.
+        if let Ok(namespace) = get(client, &NAMESPACES, None, &place.namespace).await {
+            found.objects.extend(namespace.map(tidied));
+        }
+        match plugin_pods(client, &place).await {
+            Ok(pods) => found.objects.extend(pods),
+            Err(error) => found.assumptions.push(format!(
+                "whether the CNI plugin of {} is failing on its nodes is not known, and it is taken to work: {}",
+                place.namespace,
+                describe(&error.into())
+            )),
+        }
     }
-    Ok(pods)
 }
 
 /// The policies that count in `scope`.
