@@ -34,6 +34,7 @@ async fn no_pod_goes_without_a_proxy_or_gets_two_on_the_way_there_and_back() {
         namespace: "linkerd",
         policy: FailurePolicy::Ignore,
         opt_in: None,
+        plugin: true,
         range: "127.97.0.0/16",
     };
     there_and_back(setting).await;
@@ -45,6 +46,7 @@ async fn the_same_holds_in_another_namespace_with_other_selectors_and_where_both
         namespace: "l5d",
         policy: FailurePolicy::Fail,
         opt_in: Some(("mesh", "yes")),
+        plugin: true,
         range: "127.98.0.0/16",
     };
     there_and_back(setting).await;
@@ -141,7 +143,8 @@ fn ours_alone(told: &[Told], step: &str) {
     assert_eq!(fates(told, step), [ours(), ours()], "{step}");
 }
 
-/// What Linkerd's chart puts back, ours is asked before; and it works though nobody answers for Linkerd's.
+/// What Linkerd's chart puts back, ours is asked before; and it works though nobody answers for Linkerd's. There is no CNI
+/// plugin here: where a level is enforced, ours denies what nobody admits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn an_upgrade_of_linkerd_and_an_outage_of_either_leave_no_gap() {
     let Some(folder) = conformance() else { return };
@@ -151,6 +154,7 @@ async fn an_upgrade_of_linkerd_and_an_outage_of_either_leave_no_gap() {
             namespace: "linkerd",
             policy: FailurePolicy::Ignore,
             opt_in: None,
+            plugin: false,
             range: "127.99.0.0/16",
         },
     )
@@ -170,7 +174,8 @@ async fn an_upgrade_of_linkerd_and_an_outage_of_either_leave_no_gap() {
     let told = crowd.finish().await;
     announce(&format!("Linkerd's registration comes back: {}", summary(&told)));
     must_be_meshed_once(&told);
-    ours_alone(&told, "taken over");
+    let ours = vec![Fate::Ours("init-container")];
+    assert_eq!(fates(&told, "taken over"), [ours, vec![Fate::Denied]]);
 
     // Both are registered. Who cannot be asked is passed over, and the other does it.
     let mut crowd = Crowd::start(&stage.shapes, told.len(), "both");
@@ -195,6 +200,7 @@ async fn in_the_wrong_order_each_pod_has_one_proxy_or_is_denied() {
             namespace: "linkerd",
             policy: FailurePolicy::Ignore,
             opt_in: None,
+            plugin: true,
             range: "127.100.0.0/16",
         },
     )

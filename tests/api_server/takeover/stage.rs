@@ -32,6 +32,8 @@ pub(crate) struct Setting {
     pub(crate) policy: FailurePolicy,
     /// The label that Linkerd's registration asks of namespaces beside what its chart has it ask.
     pub(crate) opt_in: Option<(&'static str, &'static str)>,
+    /// Whether the nodes have Linkerd's CNI plugin.
+    pub(crate) plugin: bool,
     /// The range of the Services' addresses, each test's own.
     pub(crate) range: &'static str,
 }
@@ -52,7 +54,7 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// Linkerd's injector runs, and every node has Linkerd's CNI plugin.
+    /// Linkerd's injector runs.
     pub(crate) async fn new(conformance: &Path, setting: Setting) -> Self {
         let options = Options {
             flags: vec![format!("--service-cluster-ip-range={}", setting.range)],
@@ -81,7 +83,9 @@ impl Stage {
         }
         report_ready(&client, setting.namespace, "linkerd-proxy-injector").await;
         let linkerd = Linkerd::start(port, pair, records.clone()).await;
-        install_plugin(&client).await;
+        if setting.plugin {
+            install_plugin(&client).await;
+        }
         let stage = Self {
             setting,
             shapes: shapes(&client, &records, setting.opt_in).await,

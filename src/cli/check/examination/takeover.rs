@@ -47,10 +47,10 @@ impl Subject<'_> {
             linkerds,
             ours,
             backends,
-            namespaces: self.namespaces(),
+            namespaces: self.facts.namespaces.as_deref(),
             daemon_sets: self.facts.daemon_sets.as_deref().unwrap_or_default(),
             control_plane: &self.arguments.control_plane.linkerd_namespace,
-            values: &self.values(),
+            values: self.values().as_ref(),
             changes: &changes,
         }));
         (findings, changes)
@@ -67,11 +67,11 @@ impl Subject<'_> {
     }
 
     /// The values document as it stands; what is wrong with it has a line of its own.
-    fn values(&self) -> Value {
+    fn values(&self) -> Option<Value> {
         let Values::Document(text) = &self.facts.values else {
-            return Value::Null;
+            return None;
         };
-        let documents = manifest::read(text).unwrap_or_default();
-        documents.into_iter().next().map(|it| it.value).unwrap_or_default()
+        let documents = manifest::read(text).ok()?;
+        documents.into_iter().next().map(|document| document.value)
     }
 }

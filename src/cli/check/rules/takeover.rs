@@ -40,13 +40,13 @@ pub(in crate::cli::check) struct Takeover<'a> {
     /// What stands behind them.
     pub(in crate::cli::check) backends: Backends<'a>,
     /// Namespaces, where they may be seen.
-    pub(in crate::cli::check) namespaces: &'a [Value],
+    pub(in crate::cli::check) namespaces: Option<&'a [Value]>,
     /// `DaemonSets`, where they may be seen.
     pub(in crate::cli::check) daemon_sets: &'a [Value],
     /// The namespace that is taken for the control plane's.
     pub(in crate::cli::check) control_plane: &'a str,
-    /// The values document of `linkerd-config`, and the version that it names.
-    pub(in crate::cli::check) values: &'a Value,
+    /// The values document of `linkerd-config`, where there is one that may be read.
+    pub(in crate::cli::check) values: Option<&'a Value>,
     /// Workloads whose next pod has another fate.
     pub(in crate::cli::check) changes: &'a [Change],
 }
@@ -102,14 +102,15 @@ pub(in crate::cli::check) fn injectors(deployments: &[Value]) -> Option<Finding>
     Some(Finding::ok(Code::LinkerdInjector, message))
 }
 
-/// Judges what a takeover would change.
+/// Judges what a takeover would change. What may not be read has a line of its own elsewhere.
 pub(in crate::cli::check) fn judge(takeover: &Takeover<'_>) -> Vec<Finding> {
-    let mut findings = vec![registration(takeover), coverage(takeover)];
+    let mut findings = vec![registration(takeover)];
+    findings.extend(takeover.namespaces.map(|namespaces| coverage(takeover, namespaces)));
     findings.push(twice(takeover));
     findings.extend(elsewhere(takeover));
     findings.push(upgrade(takeover.linkerds));
     findings.extend(plugins(takeover.daemon_sets));
-    findings.push(settings_that_do_not_count(takeover.values));
+    findings.extend(takeover.values.map(settings_that_do_not_count));
     findings.extend(changes(takeover.changes));
     findings
 }
@@ -149,13 +150,13 @@ fn registration(takeover: &Takeover<'_>) -> Finding {
 }
 
 /// Whether both select the same namespaces, of those that ask for injection.
-fn coverage(takeover: &Takeover<'_>) -> Finding {
-    let asking: Vec<_> = takeover.namespaces.iter().filter(|namespace| asks(namespace)).collect();
+fn coverage(takeover: &Takeover<'_>, namespaces: &[Value]) -> Finding {
+    let asking: Vec<_> = namespaces.iter().filter(|namespace| asks(namespace)).collect();
     let (linkerds, ours) = (
         takeover.linkerds.namespace_selector(),
         takeover.ours.namespace_selector(),
     );
-    let differs = |namespace: &&&Value| {
+    let differs = |namespace: &&Value| {
         let labels = namespace.pointer("/metadata/labels").unwrap_or(&Value::Null);
         match (linkerds.unmet(labels), ours.unmet(labels)) {
             (None, Some(unmet)) => Some(format!("{}: Linkerd's selects it, ours wants {unmet}", name(namespace))),
@@ -163,7 +164,7 @@ fn coverage(takeover: &Takeover<'_>) -> Finding {
             (None, None) | (Some(_), Some(_)) => None,
         }
     };
-    let lines: Vec<_> = asking.iter().filter_map(|it| differs(&it)).collect();
+    let lines: Vec<_> = asking.iter().filter_map(differs).collect();
     let all = count(asking.len(), "namespace");
     match lines.len() {
         _ if takeover.linkerds.selects_nothing() => {

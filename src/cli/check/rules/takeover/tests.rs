@@ -93,10 +93,10 @@ fn judged(linkerds: &Value, values: &Value, namespaces: &[Value], changes: &[Cha
             services: &services,
             deployments: &deployments,
         },
-        namespaces,
+        namespaces: Some(namespaces),
         daemon_sets: &[],
         control_plane: "linkerd",
-        values,
+        values: Some(values),
         changes,
     })
 }
@@ -174,7 +174,7 @@ fn more_injectors_than_two_are_told() {
         it["spec"]["template"]["metadata"]["labels"]["app"] = "both".into();
         it
     });
-    let finding = twice(&Takeover {
+    let takeover = Takeover {
         webhooks: &webhooks,
         linkerds: &webhooks[0],
         ours: &planned[0],
@@ -182,12 +182,16 @@ fn more_injectors_than_two_are_told() {
             services: &services,
             deployments: &deployments,
         },
-        namespaces: &[],
+        namespaces: None,
         daemon_sets: &[],
         control_plane: "linkerd",
-        values: &Value::Null,
+        values: None,
         changes: &[],
-    });
+    };
+    // What nobody can see is not ticked.
+    let told: Vec<_> = judge(&takeover).iter().map(|it| it.code).collect();
+    assert!(!told.contains(&Code::TakeoverCoverage) && !told.contains(&Code::TakeoverSettings));
+    let finding = twice(&takeover);
     assert_eq!(finding.status, Status::Warning);
     let second = "second: linkerd-proxy-injector.linkerd.io";
     assert_eq!(
