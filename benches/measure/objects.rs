@@ -1,6 +1,6 @@
 //! Objects that fill a cluster, each with the path that it is created at.
 
-use crate::cluster;
+use super::cluster;
 use futures::StreamExt;
 use kube::Client;
 use serde_json::{Value, json};
