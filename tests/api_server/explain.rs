@@ -8,7 +8,7 @@ use kube::Client;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::cluster::{Cluster, Namespace, Options, create};
+use crate::cluster::{Cluster, Namespace, Options, create, plugin};
 
 /// A deployment without its namespace object: what the namespace says is the cluster's to tell.
 const DEPLOYMENT: &str = "\
@@ -42,13 +42,7 @@ pub(crate) async fn furnish(client: &Client) {
         let node = json!({"metadata": {"name": name, "labels": {"pool": pool}}});
         create(client, "/api/v1/nodes", &node).await;
     }
-    let labels = json!({"k8s-app": "linkerd-cni"});
-    let pod = json!({"nodeSelector": {"pool": "mesh"}, "containers": [{"name": "install", "image": "cni"}],
-        "volumes": [{"name": "net", "hostPath": {"path": "/etc/cni/net.d"}}]});
-    let plugin = json!({
-        "metadata": {"name": "linkerd-cni", "labels": labels},
-        "spec": {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": pod}},
-    });
+    let plugin = plugin(false, &json!({"nodeSelector": {"pool": "mesh"}}));
     create(client, "/apis/apps/v1/namespaces/linkerd/daemonsets", &plugin).await;
     let values = json!({"metadata": {"name": "linkerd-config"}, "data": {"values": "linkerdVersion: edge-26.1.1"}});
     create(client, "/api/v1/namespaces/linkerd/configmaps", &values).await;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use kube::Client;
 use serde_json::{Value, json};
 
-use crate::cluster::{Cluster, Namespace, Options, Reply, Verb, call, create, poll};
+use crate::cluster::{Cluster, Namespace, Options, Reply, Verb, call, create, plugin, poll};
 use crate::mesh;
 use crate::pod;
 use crate::scene::{PLAIN, Scene};
@@ -128,19 +128,13 @@ async fn who_could_not_write_to_nodes_is_not_taken_for_the_plugin() {
     create(&client, "/api/v1/nodes", &json!({"metadata": {"name": "n1"}})).await;
     let level = [("pod-security.kubernetes.io/enforce", "baseline")];
     let tenant = Namespace::create_named(&client, "tenant", &level, &[]).await;
-    let labels = json!({"k8s-app": "linkerd-cni"});
-    let pod = json!({"containers": [{"name": "x", "image": "x"}], "tolerations": [{"operator": "Exists"}],
-        "volumes": [{"name": "net", "hostPath": {"path": "/etc/cni/net.d"}}]});
-    let daemon_set = json!({
-        "metadata": {"name": "pretender", "labels": labels},
-        "spec": {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": pod}},
-    });
+    let daemon_set = plugin(false, &json!({"tolerations": [{"operator": "Exists"}]}));
     let created = tenant.post("apis/apps/v1", "daemonsets", &daemon_set).await;
     assert_eq!(created.code, 201, "Pod Security only warns of it: {}", created.body);
 
     let scene = Scene::in_cluster(&cluster, PLAIN).await;
     let open = scene.meshed("privileged").await;
-    let reply = open.try_pod(&self::pod("web", &json!({}))).await;
+    let reply = open.try_pod(&pod("web", &json!({}))).await;
     assert!(
         is_meshed(&reply, "init-container"),
         "{} {:?}",
@@ -150,7 +144,7 @@ async fn who_could_not_write_to_nodes_is_not_taken_for_the_plugin() {
     let log = scene.webhook.log();
     let said = |words: &str| {
         log.lines()
-            .any(|line| line.contains("tenant/pretender") && line.contains(words))
+            .any(|line| line.contains("tenant/linkerd-cni") && line.contains(words))
     };
     assert!(said("namespace tenant enforces baseline:latest"), "{log}");
 
