@@ -17,6 +17,7 @@ mod bad_values;
 mod equality;
 mod helm;
 mod lint;
+mod manifests;
 mod options;
 mod program;
 mod values;

@@ -9,8 +9,8 @@ use serde_json::Value;
 /// The entry by which pods come to the injector; Linkerd's and ours have the same name.
 const INJECTOR: &str = "linkerd-proxy-injector.linkerd.io";
 
-/// How the entry that answers dry runs of workloads begins.
-const PREVIEW: &str = "preview.";
+/// How the entry begins that answers what nobody waits for: Services, pods that are not injected, dry runs of workloads.
+const BEST_EFFORT: &str = "best-effort.";
 
 /// One entry of a `MutatingWebhookConfiguration`.
 #[derive(Clone, Copy, Debug)]
@@ -49,13 +49,19 @@ impl<'a> Webhook<'a> {
     /// Whether it is the injector's own entry for pods, ours or Linkerd's.
     pub(in crate::cli::check) fn is_injector(&self) -> bool {
         let component = label(self.configuration, CONTROL_PLANE_COMPONENT);
-        self.name() == INJECTOR || component == Some("proxy-injector") && !self.is_preview() && self.sees_pods()
+        self.name() == INJECTOR || component == Some("proxy-injector") && !self.is_best_effort() && self.sees_pods()
     }
 
-    /// Whether it answers dry runs of workloads.
-    pub(in crate::cli::check) fn is_preview(&self) -> bool {
-        let rest = self.name().strip_prefix(PREVIEW);
+    /// Whether it is the entry for what nobody waits for.
+    pub(in crate::cli::check) fn is_best_effort(&self) -> bool {
+        let rest = self.name().strip_prefix(BEST_EFFORT);
         rest.is_some_and(|rest| rest == INJECTOR)
+    }
+
+    /// Whether it is called for Services alone.
+    pub(in crate::cli::check) fn sees_services_alone(&self) -> bool {
+        let resources = list(self.entry, "rules").flat_map(|rule| list(rule, "resources"));
+        resources.into_iter().all(|resource| resource == "services")
     }
 
     /// Its name.

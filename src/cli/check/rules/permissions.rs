@@ -39,7 +39,7 @@ impl fmt::Display for Right {
     }
 }
 
-/// What creating the objects of `webhook-config` and `cni-config` takes, the control plane in `namespace`.
+/// What creating the objects of both charts takes as they are by default, the control plane in `namespace`.
 pub(in crate::cli::check) fn to_install(namespace: &str) -> Vec<Right> {
     const RBAC: &str = "rbac.authorization.k8s.io";
     const PLUGIN: &str = "linkerd-cni";
@@ -48,6 +48,9 @@ pub(in crate::cli::check) fn to_install(namespace: &str) -> Vec<Right> {
         ("", "services", Some(namespace)),
         ("", "secrets", Some(namespace)),
         ("apps", "deployments", Some(namespace)),
+        ("policy", "poddisruptionbudgets", Some(namespace)),
+        (RBAC, "roles", Some(namespace)),
+        (RBAC, "rolebindings", Some(namespace)),
         (RBAC, "clusterroles", None),
         (RBAC, "clusterrolebindings", None),
         ("admissionregistration.k8s.io", "mutatingwebhookconfigurations", None),
