@@ -13,11 +13,19 @@
 #[path = "../cluster/cluster.rs"]
 mod cluster;
 
+#[path = "../conformance/folder.rs"]
+mod conformance_folder;
+
+mod accepted;
 mod bad_values;
+mod deadlock;
 mod equality;
 mod helm;
 mod lint;
+mod live;
+mod manifests;
 mod options;
+mod policies;
 mod program;
 mod values;
 mod written;

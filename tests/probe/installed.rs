@@ -167,8 +167,14 @@ async fn before_1_30_it_asks_in_listed_namespaces_alone() {
     cluster.apply("webhook-config/probe/rbac.yaml");
     let folder = TempDir::new().unwrap();
     let rights = folder.path().join("rights.yaml");
-    let text = fs::read_to_string(repository().join("webhook-config/probe/grant/one-namespace.yaml")).unwrap();
-    fs::write(&rights, text.replace("NAMESPACE", &listed.name)).unwrap();
+    let mut program = Command::new(env!("CARGO_BIN_EXE_outrigger"));
+    program.args([
+        "install",
+        "--server-version=1.29",
+        "--show-only=templates/probe/listed-namespaces.yaml",
+    ]);
+    program.arg(format!("--set=probe.enabled=true,probe.namespaces={{{}}}", listed.name));
+    fs::write(&rights, program.output().unwrap().stdout).unwrap();
     let output = cluster.kubectl(["apply".as_ref(), "--filename".as_ref(), rights.as_os_str()]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 

@@ -52,10 +52,7 @@ impl Arguments {
     /// all others that values can mean.
     fn objects(&self, chart: Chart, namespace: &str, values: Value) -> Result<Vec<Value>> {
         let target = self.options.target(namespace)?;
-        let mut all = match chart == WEBHOOK {
-            true => every_object(target.release),
-            false => json!({}),
-        };
+        let mut all = every_object(chart, target.release);
         lay(&mut all, values, Nulls::Stay);
         let mut manifests = chart.render(all, &target)?;
         manifests.reverse();
@@ -64,8 +61,11 @@ impl Arguments {
     }
 }
 
-/// The values of the webhook's chart that ask for every object whose kind every server knows.
-fn every_object(release: Release) -> Value {
+/// The values of a chart that ask for every object whose kind every server knows.
+fn every_object(chart: Chart, release: Release) -> Value {
+    if chart == CNI {
+        return json!({"resourceQuota": {"enabled": true}});
+    }
     json!({
         "cniEnabled": true,
         "autoscaling": {"enabled": true},
