@@ -128,7 +128,14 @@ pub(super) fn plugin_places<'o>(objects: impl IntoIterator<Item = &'o Value>) ->
 /// The pods of the plugin at `place`: by their label, for the namespace may have others.
 pub(super) async fn plugin_pods(client: &Client, place: &PluginPlace) -> Result<Vec<Value>, kube::Error> {
     let keep = |pod| Some(tidied(pod));
-    list_labelled(client, &resource::PODS, Some(&place.namespace), Some(&place.selector()), keep).await
+    list_labelled(
+        client,
+        &resource::PODS,
+        Some(&place.namespace),
+        Some(&place.selector()),
+        keep,
+    )
+    .await
 }
 
 /// The objects of [`list`] that have `labels`, a selector as `kubectl` takes it.
