@@ -1,9 +1,11 @@
 //! Metrics, in OpenMetrics. Every label takes few values, but for `namespace` of Linkerd's two counters: dashboards ask for
 //! it, and only namespaces that exist are counted.
 
+mod certificate;
 mod linkerd;
 mod probe;
 
+pub use certificate::Certificates;
 pub use linkerd::LinkerdRequest;
 
 use crate::cluster::events::{Counts, Events};
@@ -33,6 +35,8 @@ pub struct Metrics {
     pub connections: Connections,
     /// Files that are reloaded.
     pub reloads: Reloads,
+    /// The certificate as API servers see it.
+    pub certificate: Certificates,
     linkerd: Arc<Linkerd>,
 }
 
@@ -113,6 +117,7 @@ impl Metrics {
         let admission = Admission::register(ours);
         let connections = Connections::register(ours);
         let reloads = Reloads::register(ours);
+        let certificate = Certificates::register(ours);
         ours.register_collector(Box::new(probe::Findings(Arc::clone(&cluster))));
         ours.register_collector(Box::new(Watches(cluster)));
         ours.register_collector(Box::new(Published(events)));
@@ -121,6 +126,7 @@ impl Metrics {
             admission,
             connections,
             reloads,
+            certificate,
             linkerd,
         }
     }

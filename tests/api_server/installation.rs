@@ -1,11 +1,10 @@
-//! `webhook-config` as somebody installs it: certificate, manifests, Service and all, in a cluster of its own.
+//! `webhook-config` as somebody installs it: manifests, Service and all, in a cluster of its own.
 //!
 //! Services have addresses of the loopback here, so that the API server reaches the webhook through its Service without
 //! any network. Only the Service's port differs from the manifests: nobody but root may serve 443.
 
 use std::fs;
 use std::net::Ipv4Addr;
-use std::process::Command;
 use std::time::Duration;
 
 use kube::Client;
@@ -33,8 +32,6 @@ struct Installation {
     cluster: Cluster,
     client: Client,
     webhook: Webhook,
-    /// What `outrigger certs` has written.
-    tls: TempDir,
     port: u16,
 }
 
@@ -44,19 +41,18 @@ impl Installation {
         let cluster = Cluster::start(options()).await.unwrap();
         let client = cluster.client().await;
         create_nodes(&client).await;
-        let tls = certificate();
         // The account, and with it webhook-config/rbac.yaml, comes with the first webhook.
         cluster.webhook_kubeconfig().await;
+        cluster.apply("webhook-config/secret.yaml");
         cluster.apply("webhook-config/service.yaml");
         cluster.apply("webhook-config/deployment.yaml");
         let service = call(&client, Verb::Get, SERVICE, None).await.unwrap().body;
         let address: Ipv4Addr = service["spec"]["clusterIP"].as_str().unwrap().parse().unwrap();
-        let pem = |name: &str| fs::read_to_string(tls.path().join(name)).unwrap();
         let listen = Port::reserve_on(address);
         let port = listen.number();
         let options = WebhookOptions {
             listen,
-            pair: Some((pem("tls.crt"), pem("tls.key"))),
+            manages_certificate: true,
             ..WebhookOptions::with_values(PLAIN)
         };
         let webhook = Webhook::start(&cluster, options).await.unwrap();
@@ -67,7 +63,6 @@ impl Installation {
             cluster,
             client,
             webhook,
-            tls,
             port,
         };
         installation.register(FailurePolicy::Ignore, false);
@@ -76,9 +71,9 @@ impl Installation {
 
     /// Applies the webhook's configuration.
     fn register(&self, policy: FailurePolicy, dry_run: bool) {
-        let text = policy.filled_in(&fs::read(self.tls.path().join("ca.crt")).unwrap(), self.port);
-        let file = self.tls.path().join("configuration.yaml");
-        fs::write(&file, text).unwrap();
+        let folder = TempDir::new().unwrap();
+        let file = folder.path().join("configuration.yaml");
+        fs::write(&file, policy.with_port(self.port)).unwrap();
         let mut arguments = vec!["apply".to_owned(), format!("--filename={}", file.display())];
         arguments.extend(dry_run.then(|| "--dry-run=server".to_owned()));
         let output = self.cluster.kubectl(arguments);
@@ -135,16 +130,6 @@ fn options() -> Options {
         flags: vec!["--service-cluster-ip-range=127.96.0.0/16".to_owned()],
         ..Options::default()
     }
-}
-
-/// Makes a certificate as `certs/README.md` says.
-fn certificate() -> TempDir {
-    let folder = TempDir::new().unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_outrigger"));
-    command.args(["certs", "--dns", "linkerd-proxy-injector.linkerd.svc", "--out"]);
-    let output = command.arg(folder.path()).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    folder
 }
 
 async fn create(client: &Client, path: &str, object: &Value) -> Reply {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::announce;
-use crate::cluster::{granted, poll, shared};
+use crate::cluster::{FailurePolicy, Webhook, WebhookOptions, granted, poll, shared};
 use crate::policies::serve_constraints;
 use crate::scene::{CNI, Scene};
 use crate::workload::{create, pod_of};
@@ -19,6 +19,7 @@ async fn the_webhook_uses_every_right_that_it_has_and_asks_for_no_other() {
     // Who may use policies is read only where the server has some that are used by a grant.
     serve_constraints(&shared().await.client().await).await;
     let scene = Scene::with_values(CNI).await;
+    let _own = with_own_certificate().await;
     let namespace = scene.meshed("baseline").await;
     let deployment = create(&namespace, "Deployment", "shop", None).await;
     let replica_set = create(&namespace, "ReplicaSet", "shop-1", Some(&deployment)).await;
@@ -55,6 +56,23 @@ async fn the_webhook_uses_every_right_that_it_has_and_asks_for_no_other() {
         "rights of the webhook, all used and none refused: {}",
         granted.len()
     ));
+}
+
+/// A webhook that looks after its certificate, for a registration that is for nobody.
+async fn with_own_certificate() -> Webhook {
+    let cluster = shared().await;
+    cluster.apply("webhook-config/secret.yaml");
+    let mut registration = FailurePolicy::Ignore.manifest();
+    for entry in registration["webhooks"].as_array_mut().unwrap() {
+        entry["namespaceSelector"] = json!({"matchLabels": {"test/nobody": "called"}});
+    }
+    let path = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
+    crate::cluster::create(&cluster.client().await, path, &registration).await;
+    let options = WebhookOptions {
+        manages_certificate: true,
+        ..WebhookOptions::with_values(CNI)
+    };
+    Webhook::start(cluster, options).await.unwrap()
 }
 
 fn review(namespace: &str) -> Vec<u8> {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{Cluster, Namespace, Verb, call};
 
 /// The namespace of the control plane, which the webhook is part of.
-const NAMESPACE: &str = "linkerd";
+pub(super) const NAMESPACE: &str = "linkerd";
 
 const NAME: &str = "linkerd-proxy-injector";
 
@@ -23,17 +23,17 @@ pub(super) async fn create(cluster: &Cluster) -> PathBuf {
     let labels = [("config.linkerd.io/admission-webhooks", "disabled")];
     Namespace::create_named(&client, NAMESPACE, &labels, &[]).await;
     cluster.apply("webhook-config/rbac.yaml");
-    kubeconfig(cluster, NAME).await
+    kubeconfig(cluster, NAMESPACE, NAME).await
 }
 
-/// A kubeconfig with a token of the account `name` of the control plane's namespace.
-pub(super) async fn kubeconfig(cluster: &Cluster, name: &str) -> PathBuf {
+/// A kubeconfig with a token of the account `name` of `namespace`.
+pub(super) async fn kubeconfig(cluster: &Cluster, namespace: &str, name: &str) -> PathBuf {
     let client = cluster.client().await;
     let request = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
-    let path = format!("/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{name}/token");
+    let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token");
     let reply = call(&client, Verb::Create, &path, Some(&request)).await;
     let reply = reply.expect("the API server answers");
     let token = reply.body.pointer("/status/token").and_then(Value::as_str);
     let token = token.unwrap_or_else(|| panic!("no token of {name}: {}", reply.body));
-    cluster.write_kubeconfig(&format!("{name}.kubeconfig"), token)
+    cluster.write_kubeconfig(&format!("{namespace}-{name}.kubeconfig"), token)
 }

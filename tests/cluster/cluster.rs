@@ -160,7 +160,12 @@ impl Cluster {
 
     /// The kubeconfig file of another service account of the control plane's namespace, which is there already.
     pub(crate) async fn account_kubeconfig(&self, name: &str) -> PathBuf {
-        account::kubeconfig(self, name).await
+        account::kubeconfig(self, account::NAMESPACE, name).await
+    }
+
+    /// The same of any namespace.
+    pub(crate) async fn account_kubeconfig_in(&self, namespace: &str, name: &str) -> PathBuf {
+        account::kubeconfig(self, namespace, name).await
     }
 
     fn write_kubeconfig(&self, name: &str, token: &str) -> PathBuf {

@@ -39,14 +39,20 @@ impl FailurePolicy {
         }
     }
 
-    /// The manifest with that authority (PEM) for `CA_BUNDLE`, and `port` of the webhook's Service.
+    /// The manifest with that authority (PEM) as `caBundle`, and `port` of the webhook's Service.
     pub(crate) fn filled_in(self, authority: &[u8], port: u16) -> String {
+        let bundle = format!("    caBundle: {}\n    service:\n", STANDARD.encode(authority));
+        self.with_port(port).replacen("    service:\n", &bundle, 1)
+    }
+
+    /// The manifest with `port` of the webhook's Service.
+    pub(crate) fn with_port(self, port: u16) -> String {
         let text = fs::read_to_string(repository().join(self.file())).expect("the manifest is there");
-        let text = text.replace("CA_BUNDLE", &STANDARD.encode(authority));
         text.replace("      path: /\n", &format!("      path: /\n      port: {port}\n"))
     }
 
-    fn manifest(self) -> Value {
+    /// The manifest.
+    pub(crate) fn manifest(self) -> Value {
         let text = fs::read_to_string(repository().join(self.file())).expect("the manifest is there");
         serde_saphyr::from_str(&text).expect("the manifest is YAML")
     }

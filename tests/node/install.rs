@@ -3,8 +3,6 @@
 use std::fs;
 use std::process::Command;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use crate::cluster::{Verb, call, repository};
@@ -78,30 +76,22 @@ pub(crate) async fn webhook(node: &Node) {
     certs.args(["--force", "--dns", "linkerd-proxy-injector.linkerd.svc"]);
     let output = certs.output().expect("outrigger runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let text = |name: &str| fs::read_to_string(certificates.join(name)).expect("it was just made");
+    let anchors = fs::read_to_string(certificates.join("ca.crt")).expect("it was just made");
     let (proxy, tag) = PROXY;
     let values = json!({
         "linkerdVersion": "edge-26.11.1",
-        "identityTrustAnchorsPEM": text("ca.crt"),
+        "identityTrustAnchorsPEM": anchors,
         "imagePullPolicy": "Never",
         "proxy": {"image": {"name": proxy, "version": tag}},
         "outrigger": {"image": {"name": "outrigger"}},
     });
-    let create = |kind: &str, name: &str, field: &str, data: Value| {
+    let config_map = |name: &str, data: Value| {
         let metadata = json!({"name": name, "namespace": "linkerd"});
-        node.apply(&json!({"apiVersion": "v1", "kind": kind, "metadata": metadata, (field): data}));
+        node.apply(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}));
     };
-    let roots = json!({"ca-bundle.crt": text("ca.crt")});
-    create(
-        "ConfigMap",
-        "linkerd-config",
-        "data",
-        json!({"values": values.to_string()}),
-    );
-    create("ConfigMap", "linkerd-identity-trust-roots", "data", roots);
-    let pair = json!({"tls.crt": text("tls.crt"), "tls.key": text("tls.key")});
-    create("Secret", "linkerd-proxy-injector-k8s-tls", "stringData", pair);
-    for file in ["rbac.yaml", "service.yaml", "deployment.yaml"] {
+    config_map("linkerd-config", json!({"values": values.to_string()}));
+    config_map("linkerd-identity-trust-roots", json!({"ca-bundle.crt": anchors}));
+    for file in ["rbac.yaml", "secret.yaml", "service.yaml", "deployment.yaml"] {
         node.cluster.apply(&format!("webhook-config/{file}"));
     }
     eventually("the webhook is ready", async || {
@@ -113,11 +103,8 @@ pub(crate) async fn webhook(node: &Node) {
         }
     })
     .await;
-    let manifest = repository().join("webhook-config/ha/mutating-webhook-configuration.yaml");
-    let manifest = fs::read_to_string(manifest).expect("the manifest is there");
-    let filled = node.sandbox.folder().join("webhook-configuration.yaml");
-    fs::write(&filled, manifest.replace("CA_BUNDLE", &STANDARD.encode(text("ca.crt")))).expect("a file can be written");
-    node.kubectl(&["apply", "--filename", filled.to_str().expect("paths are UTF-8")]);
+    node.cluster
+        .apply("webhook-config/ha/mutating-webhook-configuration.yaml");
     webhook_is_called(node).await;
 }
 

@@ -16,6 +16,8 @@ pub(in crate::cli::check) struct Right {
     /// Empty for the core group.
     pub(in crate::cli::check) group: String,
     pub(in crate::cli::check) resource: String,
+    /// The only object that it is about, where it is about one.
+    pub(in crate::cli::check) name: Option<String>,
     /// Nothing for all namespaces, or for what has none.
     pub(in crate::cli::check) namespace: Option<String>,
 }
@@ -26,11 +28,15 @@ impl fmt::Display for Right {
             verb,
             group,
             resource,
+            name,
             namespace,
         } = self;
         write!(f, "{verb} {resource}")?;
         if !group.is_empty() {
             write!(f, ".{group}")?;
+        }
+        if let Some(name) = name {
+            write!(f, "/{name}")?;
         }
         match namespace {
             Some(namespace) => write!(f, " in {namespace}"),
@@ -61,6 +67,7 @@ pub(in crate::cli::check) fn to_install(namespace: &str) -> Vec<Right> {
         verb: "create".to_owned(),
         group: group.to_owned(),
         resource: resource.to_owned(),
+        name: None,
         namespace: namespace.map(str::to_owned),
     };
     created.into_iter().map(right).collect()
@@ -78,12 +85,14 @@ pub(in crate::cli::check) fn of_webhook(has_policies: bool) -> Vec<Right> {
     let mut rights = Vec::new();
     for rule in roles.flat_map(|role| list(role, "rules")) {
         let texts = |key| list(rule, key).filter_map(Value::as_str);
+        let name = texts("resourceNames").next();
         for group in texts("apiGroups").filter(|group| has_policies || !OPTIONAL.contains(group)) {
             for resource in texts("resources") {
                 rights.extend(texts("verbs").map(|verb| Right {
                     verb: verb.to_owned(),
                     group: group.to_owned(),
                     resource: resource.to_owned(),
+                    name: name.map(str::to_owned),
                     namespace: None,
                 }));
             }
@@ -141,6 +150,7 @@ mod tests {
             "watch daemonsets.apps",
             "get jobs.batch",
             "create events",
+            "patch mutatingwebhookconfigurations.admissionregistration.k8s.io/linkerd-proxy-injector-webhook-config",
         ] {
             assert!(rights.contains(&right.to_owned()), "{rights:?}");
         }
