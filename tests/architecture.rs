@@ -30,7 +30,7 @@ const PURE: [&str; 7] = ["pod", "config", "policy", "decide", "inject", "redirec
 const IMPURE_PARTS: [&str; 4] = ["redirect/apply", "cni/agent", "cni/plugin", "redirect/validate"];
 
 /// Parts of other rooms that are pure.
-const PURE_PARTS: [&str; 1] = ["cli/check/rules"];
+const PURE_PARTS: [&str; 2] = ["cli/check/rules", "webhook/certificate/upkeep/plan"];
 
 /// What a pure room never mentions.
 const IMPURE: [&str; 23] = [

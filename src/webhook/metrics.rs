@@ -2,11 +2,13 @@
 //! it, and only namespaces that exist are counted.
 
 mod admission;
+mod certificate;
 mod linkerd;
 mod nodes;
 mod probe;
 
 pub use admission::{Admission, AnswerLabels};
+pub use certificate::Certificates;
 pub use linkerd::LinkerdRequest;
 
 use crate::cluster::events::{Counts, Events};
@@ -36,6 +38,8 @@ pub struct Metrics {
     pub connections: Connections,
     /// Files that are reloaded.
     pub reloads: Reloads,
+    /// The certificate as API servers see it.
+    pub certificate: Certificates,
     linkerd: Arc<Linkerd>,
 }
 
@@ -91,6 +95,7 @@ impl Metrics {
         let admission = Admission::register(ours);
         let connections = Connections::register(ours);
         let reloads = Reloads::register(ours);
+        let certificate = Certificates::register(ours);
         ours.register_collector(Box::new(probe::Findings(Arc::clone(&cluster))));
         ours.register_collector(Box::new(nodes::Nodes(Arc::clone(&cluster))));
         ours.register_collector(Box::new(Watches(cluster)));
@@ -100,6 +105,7 @@ impl Metrics {
             admission,
             connections,
             reloads,
+            certificate,
             linkerd,
         }
     }

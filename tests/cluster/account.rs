@@ -38,5 +38,5 @@ pub(super) async fn kubeconfig(cluster: &Cluster, namespace: &str, name: &str) -
     let reply = reply.expect("the API server answers");
     let token = reply.body.pointer("/status/token").and_then(Value::as_str);
     let token = token.unwrap_or_else(|| panic!("no token of {name}: {}", reply.body));
-    cluster.write_kubeconfig(&format!("{name}.kubeconfig"), token)
+    cluster.write_kubeconfig(&format!("{namespace}-{name}.kubeconfig"), token)
 }

@@ -45,7 +45,7 @@ impl FailurePolicy {
     }
 
     /// What is installed for a server of that minor release.
-    fn manifest(self, minor: u32) -> Value {
+    pub(crate) fn manifest(self, minor: u32) -> Value {
         let mut program = Command::new(env!("CARGO_BIN_EXE_outrigger"));
         program.args(["install", "--show-only=templates/mutating-webhook-configuration.yaml"]);
         program.arg(format!("--server-version=1.{minor}"));
