@@ -47,7 +47,7 @@ const LABEL: &str = "test/site";
 async fn cluster() -> &'static Cluster {
     static SHARED: OnceCell<Result<Cluster, String>> = OnceCell::const_new();
     let options = || Options {
-        flags: vec!["--service-cluster-ip-range=127.97.0.0/16".to_owned()],
+        flags: vec!["--service-cluster-ip-range=127.101.0.0/16".to_owned()],
         ..Options::default()
     };
     match SHARED.get_or_init(|| Cluster::start(options())).await {
