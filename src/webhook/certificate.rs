@@ -76,7 +76,7 @@ impl Certificate {
     /// Reads `tls.crt` (the server's certificate first, then its chain) and `tls.key` of `folder`.
     pub fn load(folder: &Path) -> Result<Self, LoadError> {
         let sources = ["tls.crt", "tls.key"].map(|name| Source::File(folder.join(name)));
-        Reloaded::load(sources, pair).map(Self::Files)
+        Reloaded::load(sources, parse).map(Self::Files)
     }
 
     /// One that is still to be made, and shown.

@@ -14,6 +14,7 @@ use super::issue::{Issued, issue};
 use super::object::{Object, Trouble};
 use super::registration::Service;
 use super::standing::Standing;
+use super::validity::Validity;
 use crate::webhook::metrics::Metrics;
 use futures::future::join;
 use pace::Pace;
@@ -204,7 +205,8 @@ impl Upkeep {
     fn show(&self, material: &Material) {
         self.certificate.show(Arc::clone(&material.key));
         self.standing().has_own();
-        self.metrics.reloads.certificate_end.set(material.end);
+        let (not_before, not_after) = (material.begin, material.end);
+        self.metrics.reloads.certificate(Validity { not_before, not_after });
         info!(secret = %self.secret, end = material.end, "another certificate is shown");
     }
 
