@@ -1,5 +1,5 @@
 # The one entry for people and for CI. `make help` lists what there is.
-.PHONY: help demo test check check-long bench
+.PHONY: help demo manifests test check check-long bench man
 
 CARGO ?= cargo
 
@@ -8,6 +8,9 @@ help: ## List the targets
 
 demo: ## Decide for a sample application through the real TLS server, on loopback; needs only Rust
 	@$(CARGO) run --quiet --example demo
+
+manifests: ## Write webhook-config, cni-config and the tables of values anew, after a change of charts
+	@OUTRIGGER_OVERWRITE=1 $(CARGO) test --quiet --test charts -- manifests:: values::
 
 test: ## Run every suite, a real kube-apiserver included (see CONTRIBUTING.md for what it needs)
 	@tests/run
@@ -24,3 +27,6 @@ check-long: check ## The same, and minutes of fuzzing
 
 bench: ## Measure; quote ratios, not times
 	$(CARGO) bench
+
+man: ## Write the pages of the manual to target/man
+	@$(CARGO) run --quiet -- man --dir target/man

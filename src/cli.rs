@@ -9,28 +9,33 @@ pub mod inject;
 pub mod network_validator;
 pub mod proxy_init;
 pub mod resources;
+pub mod uninject;
 
 mod argv;
 mod certs;
+mod chart;
 mod check;
 mod cni_agent;
+mod completion;
 mod explain;
 mod input;
+mod install;
 mod installation;
 mod live;
 mod logging;
+mod manifests;
 mod names;
 mod objects;
 mod paint;
 mod policy;
 mod probe;
+mod spool;
 mod table;
-mod uninject;
 mod webhook;
 mod workload;
 
 use anyhow::Result;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
@@ -58,15 +63,26 @@ enum Action {
     CniAgent(Box<cni_agent::Arguments>),
     /// Find out by dry runs what no API tells of admission policies
     Probe(Box<probe::Arguments>),
-    /// Explain what will become of the pods of manifests, and why
+    /// Explain what will become of the pods of manifests, or of live workloads, and why
     Explain(Box<explain::Arguments>),
     /// Check what the next pod of each meshed workload would meet, and what it needs
     Check(Box<check::Arguments>),
     /// Print the policies that workloads need, or ask one about pods
     #[command(subcommand)]
     Policy(policy::Action),
+    /// Print what the webhook consists of, for kubectl apply
+    Install(Box<install::Arguments>),
+    /// Print what the CNI plugin's agent consists of, for kubectl apply
+    InstallCni(Box<install::CniArguments>),
+    /// Print what there is to delete, for kubectl delete
+    Uninstall(Box<install::UninstallArguments>),
     /// Make certificates for development
     Certs(certs::Arguments),
+    /// Print the script that completes commands in a shell
+    Completion(completion::Arguments),
+    /// Write the pages of the manual
+    #[command(hide = true)]
+    Man(completion::ManArguments),
     /// Print the version
     Version,
 }
@@ -79,10 +95,15 @@ impl Action {
             Self::Check(arguments) => return check::run(&arguments),
             Self::Inject(arguments) => inject::run(&arguments)?,
             Self::Uninject(arguments) => uninject::run(&arguments)?,
+            Self::Install(arguments) => install::run(&arguments)?,
+            Self::InstallCni(arguments) => install::run_cni(&arguments)?,
+            Self::Uninstall(arguments) => install::uninstall(&arguments)?,
             Self::Certs(arguments) => certs::run(&arguments)?,
             Self::Webhook(arguments) => webhook::run(*arguments)?,
             Self::CniAgent(arguments) => cni_agent::run(*arguments)?,
             Self::Probe(arguments) => probe::run(*arguments)?,
+            Self::Completion(arguments) => completion::run(&arguments, Command::command())?,
+            Self::Man(arguments) => completion::man(&arguments, Command::command())?,
             Self::Version => print(concat!("outrigger ", env!("CARGO_PKG_VERSION"), "\n"))?,
         }
         Ok(Verdict::Yes)
@@ -121,12 +142,18 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     if let Some(status) = run_in_pod(&arguments) {
         return status;
     }
+    let program = arguments.first().map_or_else(|| Path::new(""), Path::new);
+    if let (true, Some(words)) = (completion::is_asked_for(program), arguments.get(1..)) {
+        let done = completion::complete(words, Command::command());
+        return done.map_or_else(|error| failed(&error, 2), |()| ExitCode::SUCCESS);
+    }
+    let command = Command::command().bin_name(completion::called(program));
     let arguments = argv::normalise(arguments);
     let like_linkerd = arguments
         .get(1)
         .is_some_and(|name| name == "inject" || name == "uninject");
     let bad_input = if like_linkerd { 1 } else { 2 };
-    let outcome = match Command::try_parse_from(arguments) {
+    let outcome = match parse(command, arguments) {
         Ok(command) => command.action.run(),
         Err(error) => {
             let status = if error.use_stderr() { bad_input } else { 0 };
@@ -137,6 +164,12 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     outcome.map_or_else(|error| failed(&error, bad_input), ExitCode::from)
+}
+
+/// Reads `arguments` of `command`.
+fn parse(mut command: clap::Command, arguments: Vec<OsString>) -> Result<Command, clap::Error> {
+    let matches = command.try_get_matches_from_mut(arguments)?;
+    Command::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
 }
 
 /// Runs a command that pods run, named by the first argument or, as in Linkerd's image, by the program's name.
@@ -195,11 +228,11 @@ fn describe(error: &anyhow::Error) -> String {
 
 /// An error that is printed as it is.
 #[derive(Debug)]
-struct Failure(String);
+pub struct Failure(String);
 
 impl Failure {
     /// Linkerd's words for resources that could not be injected.
-    fn transforming(errors: &[String]) -> Self {
+    pub fn transforming(errors: &[String]) -> Self {
         Self(format!("Error transforming resources:\n{}", errors.join("\n")))
     }
 }
@@ -230,7 +263,12 @@ fn print_with(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()
 
 /// Prints on standard error. Where nobody can be told, the exit status and standard output still say it.
 fn note(text: &str) {
-    let _unsaid = io::stderr().lock().write_all(printable(text).as_bytes());
+    note_as_is(&printable(text));
+}
+
+/// Prints on standard error what has been made printable.
+fn note_as_is(text: &str) {
+    let _unsaid = io::stderr().lock().write_all(text.as_bytes());
 }
 
 /// Prints on standard error where a person is likely to wait.
@@ -266,7 +304,6 @@ fn printable_line(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn commands_of_pods_go_by_both_names() {

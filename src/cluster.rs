@@ -15,25 +15,27 @@ mod lookup;
 mod watch;
 
 pub use connect::{Access, ConnectError, configure, connect};
-pub use facts::{Facts, Namespace};
+pub use facts::{Facts, Findings, Namespace};
+pub use index::NodeList;
 pub use lookup::LookupError;
 pub use owner::Owner;
 pub use watch::{resource_of, server_of, serves};
 
 use crate::pod::Pod;
 use crate::policy::installed::Source;
-use crate::policy::pod_security::Server as ApiServer;
-use crate::policy::probe::{Standing, Word};
-use index::{Index, ObjectsError, Status};
+use crate::policy::pod_security::{Configuration, Server as ApiServer};
+use crate::policy::probe::Standing;
+use facts::since_1970;
+use index::{CniReach, Index, ObjectsError, Status};
 use k8s_openapi::api::core::v1;
 use kube::{Api, Client};
 use lookup::Lookups;
 use owner::{Child, Owners};
-use serde_json::{Map, Value};
-use std::collections::HashMap;
+use serde_json::Value;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 /// The cluster, as the webhook sees it.
 pub struct Cluster {
@@ -82,8 +84,11 @@ impl Cluster {
     }
 
     /// A cluster that consists of `objects`, judged by `server` where that is known.
-    pub fn of_manifests(objects: &[Value], server: Option<ApiServer>) -> Result<Self, ObjectsError> {
-        let index = Index::from_objects(objects, server)?;
+    pub fn of_manifests<'o>(
+        objects: impl IntoIterator<Item = &'o Value> + Clone,
+        server: Option<ApiServer>,
+    ) -> Result<Self, ObjectsError> {
+        let index = Index::from_objects(objects.clone(), server)?;
         let owners = index::flatten(objects).filter_map(|object| Some((Child::of(object)?, Owner::of(object)?)));
         Ok(Self {
             index: Mutex::new(index),
@@ -96,6 +101,21 @@ impl Cluster {
     /// Notes that the objects of `source` cannot be told, and `why`: what is compiled from them is unknown.
     pub fn withhold(&self, source: Source, why: &str) {
         self.index().withhold(source, why.into());
+    }
+
+    /// Notes that a list that tells where the CNI plugin is cannot be seen, and `why`.
+    pub fn withhold_nodes(&self, list: NodeList, why: &str) {
+        self.index().withhold_nodes(list, why.into());
+    }
+
+    /// What Pod Security does where no label says so, from now on: which `DaemonSets` are the CNI plugin depends on it.
+    pub fn set_pod_security(&self, configuration: &Configuration) {
+        self.index().set_pod_security(configuration);
+    }
+
+    /// The `DaemonSets` that say that they are the CNI plugin and are not believed, by `NAMESPACE/NAME`, and why not.
+    pub fn disbelieved_plugins(&self) -> BTreeMap<Arc<str>, String> {
+        self.index().disbelieved().clone()
     }
 
     /// Keeps the index up to date until it is dropped; ends at once where there is no API server.
@@ -115,9 +135,9 @@ impl Cluster {
         self.index().status()
     }
 
-    /// What a probe says at `now` of the namespace `name`, which has `labels`.
-    pub fn probe(&self, name: &str, labels: Option<&Map<String, Value>>, now: SystemTime) -> Word {
-        self.index().probe(name, labels, since_1970(now))
+    /// Where the CNI plugin is; nothing where nodes or plugins cannot be read.
+    pub fn cni_reach(&self) -> Option<CniReach> {
+        self.index().cni_reach()
     }
 
     /// How much a probe tells at `now`; nothing where none reports.
@@ -193,11 +213,6 @@ impl Cluster {
     pub(crate) fn index(&self) -> MutexGuard<'_, Index> {
         self.index.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// A clock that is before 1970 stands at it.
-fn since_1970(now: SystemTime) -> Duration {
-    now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 
 impl fmt::Debug for Cluster {

@@ -10,6 +10,7 @@ pub mod difference;
 pub mod values;
 
 mod additional_env;
+mod document;
 mod effective;
 mod grammar;
 mod installation;

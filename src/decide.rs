@@ -22,6 +22,7 @@ mod meshed;
 mod outcome;
 mod policies;
 mod probing;
+mod quality;
 mod ranking;
 mod reason;
 mod refusal;
@@ -32,8 +33,8 @@ mod variants;
 pub use caution::{Caution, Warning};
 pub use coverage::Coverage;
 pub use eligibility::{AnnotatedAt, SkipReason};
-pub use outcome::{Decision, Outcome, SkipReasons};
-pub use policies::Opinion;
+pub use outcome::{Decision, Outcome, SkipReasons, Tailoring};
+pub use policies::{KINDS as POLICY_KINDS, Opinion};
 #[cfg(feature = "webhook")]
 pub(crate) use ranking::container_of_user;
 pub use reason::{DenyReason, InjectReason};
@@ -273,13 +274,17 @@ fn configured(inputs: &Inputs<'_>, pod: &Pod<'_>, lack: Option<Lack<'_>>, draft:
         let text = "the proxy is an ordinary container, which runs on when the Job's own are done".to_owned();
         draft.warn(Caution::JobWillNotFinish, text);
     }
+    if let Some(text) = quality::lost_guarantee(pod, config) {
+        draft.warn(Caution::GuaranteeLost, text);
+    }
     made
 }
 
-/// A pod that is left alone still gets the list of its opaque ports, unless it is a mirror: one that differs from its
-/// static pod in anything is deleted by the kubelet and made anew, for ever.
+/// A pod that is left alone still gets the list of its opaque ports, unless nobody will be asked about it, or it is a
+/// mirror: one that differs from its static pod in anything is deleted by the kubelet and made anew, for ever.
 fn skip(mut draft: Draft, inputs: &Inputs<'_>, reasons: SkipReasons) -> Decision {
-    if !reasons.contains(SkipReason::MirrorPod) {
+    let untouchable = [SkipReason::MirrorPod, SkipReason::WebhooksDisabled];
+    if !untouchable.into_iter().any(|reason| reasons.contains(reason)) {
         let default = &inputs.installation.opaque_ports;
         draft.patch = opaque_ports::patch(Kind::Pod, inputs.pod, inputs.namespace.annotations, default);
     }

@@ -7,11 +7,13 @@
 //! This room never does I/O, and no read in it can fail: what has the wrong type reads as absent, as it does for a
 //! lenient decoder, and the API server refuses it in its own words.
 
+mod image;
 pub mod manifest;
 mod quantity;
 pub mod structure;
 pub mod workload;
 
+pub use image::{Image, image};
 pub use quantity::{Quantity, Scale};
 
 use serde_json::{Map, Value};
@@ -154,6 +156,15 @@ impl<'a> Pod<'a> {
         of_nodes.get("requiredDuringSchedulingIgnoredDuringExecution")
     }
 
+    /// The user that a container of the pod asks for, itself or through the pod.
+    pub fn user_of(&self, container: &Value) -> Option<i64> {
+        let contexts = [object(container, "securityContext"), self.security_context()];
+        contexts
+            .into_iter()
+            .flatten()
+            .find_map(|context| integer(context, "runAsUser"))
+    }
+
     /// `spec.securityContext`, where it is an object.
     pub fn security_context(&self) -> Option<&'a Value> {
         object(self.spec, "securityContext")
@@ -219,6 +230,15 @@ mod tests {
         let candidate = Pod::new(&pod).with(&additions);
         let names: Vec<_> = candidate.all_containers().map(container_name).collect();
         assert_eq!(names, ["first", "i", "last", "c", "last"]);
+    }
+
+    #[test]
+    fn a_container_runs_as_its_own_user_or_as_the_pods() {
+        let pod = json!({"spec": {"securityContext": {"runAsUser": 1}}});
+        let user = |container: Value| Pod::new(&pod).user_of(&container);
+        assert_eq!(user(json!({"securityContext": {"runAsUser": 2}})), Some(2));
+        assert_eq!(user(json!({"securityContext": {}})), Some(1));
+        assert_eq!(Pod::new(&json!({})).user_of(&json!({})), None);
     }
 
     #[test]

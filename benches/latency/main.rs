@@ -22,27 +22,18 @@
     reason = "the control plane of the tests can do more than is needed here"
 )]
 
-#[path = "../measure/client.rs"]
-mod client;
-#[path = "../../tests/cluster/cluster.rs"]
-mod cluster;
-#[path = "../measure/objects.rs"]
-mod objects;
-#[path = "../measure/process.rs"]
-mod process;
-#[path = "../measure/review.rs"]
-mod review;
-#[path = "../measure/server.rs"]
-mod server;
+#[path = "../measure/watching.rs"]
+mod watching;
 
 mod crowd;
 
-use client::Connection;
-use cluster::{Cluster, Edition, Options};
 use serde_json::{Value, json};
-use server::{Files, Server};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
+use watching::client::Connection;
+use watching::cluster::{Cluster, Edition, Options};
+use watching::server::Server;
+use watching::{cluster, objects, review, verdict, webhook};
 
 /// The budget, in times of the empty cluster's median.
 const BUDGET: f64 = 1.1;
@@ -85,12 +76,8 @@ async fn main() -> ExitCode {
     println!("{:<44} {:>7} µs", "an empty cluster", empty.as_micros());
     let crowd = format!("{} namespaces and {} policies", crowd::NAMESPACES, crowd::POLICIES);
     println!("{crowd:<44} {:>7} µs", full.as_micros());
-    let kept = ratio <= BUDGET;
-    println!(
-        "ratio {ratio:.2}, budget {BUDGET}: {}",
-        if kept { "kept" } else { "exceeded" }
-    );
-    if kept { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    println!("ratio {ratio:.2}");
+    verdict(&BUDGET.to_string(), ratio <= BUDGET)
 }
 
 impl Side {
@@ -110,12 +97,7 @@ impl Side {
         if crowded {
             crowd::fill(&client).await;
         }
-        let kubeconfig = cluster.webhook_kubeconfig().await;
-        let files = Files::new().unwrap();
-        let webhook = Server::webhook(&files, |command| {
-            command.arg("--kubeconfig").arg(kubeconfig);
-        });
-        let webhook = webhook.unwrap();
+        let (webhook, files) = webhook(&cluster).await;
         let mut review = review::review(NAMESPACE);
         if crowded {
             // The mark of the round in which the policies themselves are asked first.

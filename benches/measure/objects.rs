@@ -1,6 +1,6 @@
 //! Objects that fill a cluster, each with the path that it is created at.
 
-use crate::cluster;
+use super::cluster;
 use futures::StreamExt;
 use kube::Client;
 use serde_json::{Value, json};
@@ -56,7 +56,8 @@ pub(crate) fn node(index: usize) -> Object {
 pub(crate) fn plugin() -> Object {
     let labels = json!({"k8s-app": "linkerd-cni"});
     let container = json!({"name": "install-cni", "image": "registry.example.com/cni:1"});
-    let spec = json!({"tolerations": [{"operator": "Exists"}], "containers": [container]});
+    let spec = json!({"tolerations": [{"operator": "Exists"}], "containers": [container],
+        "volumes": [{"name": "net", "hostPath": {"path": "/etc/cni/net.d"}}]});
     let object = json!({
         "metadata": {"name": "linkerd-cni", "labels": labels},
         "spec": {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": spec}},

@@ -1,6 +1,6 @@
 //! Servers on loopback, with what they need.
 
-use crate::process;
+use super::process;
 use std::error::Error;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};

@@ -24,27 +24,18 @@
     reason = "the control plane of the tests can do more than is needed here"
 )]
 
-#[path = "../measure/client.rs"]
-mod client;
-#[path = "../../tests/cluster/cluster.rs"]
-mod cluster;
-#[path = "../measure/objects.rs"]
-mod objects;
-#[path = "../measure/process.rs"]
-mod process;
-#[path = "../measure/review.rs"]
-mod review;
-#[path = "../measure/server.rs"]
-mod server;
+#[path = "../measure/watching.rs"]
+mod watching;
 
-use client::Connection;
-use cluster::{Cluster, Options};
 use kube::Client;
-use process::memory;
-use review::review;
 use serde_json::Value;
-use server::{Files, Server};
 use std::process::ExitCode;
+use watching::client::Connection;
+use watching::cluster::{Cluster, Options};
+use watching::process::memory;
+use watching::review::review;
+use watching::server::Server;
+use watching::{cluster, objects, verdict, webhook};
 
 /// The budget, in bytes.
 const BUDGET: u64 = 20_000_000;
@@ -66,25 +57,14 @@ async fn main() -> ExitCode {
     let cluster = Cluster::start(Options::default()).await.unwrap();
     let client = cluster.client().await;
     fill(&client).await;
-    let kubeconfig = cluster.webhook_kubeconfig().await;
-    let files = Files::new().unwrap();
-    let webhook = Server::webhook(&files, |command| {
-        command.arg("--kubeconfig").arg(kubeconfig);
-    });
-    let webhook = webhook.unwrap();
+    let (webhook, files) = webhook(&cluster).await;
 
     println!("resident memory in MB, with {NAMESPACES} namespaces and {NODES} nodes");
     println!("{:<22} {:>6} {:>10}", "", "all", "anonymous");
     read(webhook.id(), "at the start");
     ask(&webhook, &files.authority);
     let resident = read(webhook.id(), &format!("after {REVIEWS} reviews"));
-    let kept = resident <= BUDGET;
-    println!(
-        "budget: {} MB: {}",
-        BUDGET / 1_000_000,
-        if kept { "kept" } else { "exceeded" }
-    );
-    if kept { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    verdict(&format!("{} MB", BUDGET / 1_000_000), resident <= BUDGET)
 }
 
 /// Creates the namespaces, the nodes, and the CNI plugin on all of them.

@@ -99,7 +99,8 @@ fn objects() -> Value {
         "apiVersion": "apps/v1",
         "kind": "DaemonSet",
         "metadata": {"name": "linkerd-cni", "namespace": "linkerd-cni", "labels": {"k8s-app": "linkerd-cni"}},
-        "spec": {"template": {"spec": {"tolerations": [{"operator": "Exists"}], "containers": []}}},
+        "spec": {"template": {"spec": {"tolerations": [{"operator": "Exists"}], "containers": [],
+            "volumes": [{"name": "net", "hostPath": {"path": "/etc/cni/net.d"}}]}}},
     });
     let items = [
         namespace("restricted", "restricted", json!({"linkerd.io/inject": "enabled"})),

@@ -5,13 +5,11 @@
 
 use super::names::is_subdomain;
 use super::print;
+use crate::webhook::certificate::{Issued, issue};
 use anyhow::{Context, Result, bail, ensure};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use clap::Args;
-use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
-};
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::net::IpAddr;
@@ -36,7 +34,7 @@ pub(super) struct Arguments {
 /// Writes the files, and prints the `caBundle` of the webhook's configuration.
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let made = make(&arguments.dns)?;
-    let files = [
+    let files: [(_, &str, _); 3] = [
         ("ca.crt", &made.authority, 0o644),
         ("tls.crt", &made.certificate, 0o644),
         ("tls.key", &made.key, 0o600),
@@ -63,41 +61,12 @@ fn host(text: &str) -> Result<String> {
     Ok(text.to_owned())
 }
 
-/// Certificates and key in PEM.
-struct Made {
-    authority: String,
-    certificate: String,
-    key: String,
-}
-
 /// How long a certificate for development is good for.
 const VALIDITY: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-fn make(names: &[String]) -> Result<Made> {
+fn make(names: &[String]) -> Result<Issued> {
     let now = SystemTime::now();
-    let mut authority = CertificateParams::default();
-    (authority.not_before, authority.not_after) = (now.into(), (now + VALIDITY).into());
-    authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-    authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-    authority
-        .distinguished_name
-        .push(DnType::CommonName, "Outrigger development CA");
-    let authority_key = KeyPair::generate()?;
-    let authority_certificate = authority.self_signed(&authority_key)?;
-    let mut leaf = CertificateParams::new(names).context("--dns")?;
-    (leaf.not_before, leaf.not_after) = (authority.not_before, authority.not_after);
-    leaf.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-    leaf.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-    if let Some(name) = names.first() {
-        leaf.distinguished_name.push(DnType::CommonName, name.as_str());
-    }
-    let key = KeyPair::generate()?;
-    let certificate = leaf.signed_by(&key, &Issuer::new(authority, authority_key))?;
-    Ok(Made {
-        authority: authority_certificate.pem(),
-        certificate: certificate.pem(),
-        key: key.serialize_pem(),
-    })
+    issue("Outrigger development CA", names, now, now + VALIDITY).context("--dns")
 }
 
 #[expect(clippy::disallowed_methods, reason = "writing files is what the command is for")]

@@ -1,32 +1,36 @@
-//! `outrigger explain`: what will become of the pods of manifests, and why, with or without a cluster.
+//! `outrigger explain`: what will become of the pods of manifests, with or without a cluster, or of live workloads, and why.
 //!
 //! Nothing is written anywhere. The patch of an entry is for the pod, or for the template that pods are made from, not for
 //! the workload around it.
 
 use super::Verdict;
-use super::input::{self, Folder};
 use super::installation::{self, ControlPlane};
-use super::objects::{self, Object};
+use super::manifests::Manifests;
+use super::objects::Object;
 use crate::policy::Release;
 use anyhow::Result;
-use clap::{Args, ValueEnum};
+use clap::{ArgGroup, Args, ValueEnum};
 use std::path::PathBuf;
 
 mod entry;
 mod facts;
+mod selection;
 mod text;
+mod workloads;
 
 pub(super) use entry::Entry;
 use facts::Cni;
-pub(super) use facts::Known;
+pub(super) use facts::{Known, is_configuration, placed, with_configuration};
 use text::{Detail, Text};
 
 /// Arguments of `explain`.
 #[derive(Args, Clone, Debug)]
+#[command(group(ArgGroup::new("input").required(true).args(["filename", "kustomize", "workloads"])))]
 pub(super) struct Arguments {
-    /// Manifests: a file, a folder (every .yaml, .yml and .json file below it), or - for standard input; may be repeated
-    #[arg(short, long = "filename", value_name = "FILE", required = true)]
-    filename: Vec<PathBuf>,
+    #[command(flatten)]
+    manifests: Manifests,
+    #[command(flatten)]
+    live: Live,
     /// text for people, json for machines
     #[arg(short, long, value_enum, default_value = "text", value_name = "FORMAT")]
     output: Format,
@@ -40,6 +44,21 @@ pub(super) struct Arguments {
     assumptions: Assumptions,
     #[command(flatten)]
     cluster: Cluster,
+}
+
+/// Which live workloads are read.
+#[derive(Args, Clone, Debug)]
+struct Live {
+    /// Live workloads of the current context's cluster, as kubectl names them: TYPE/NAME…, TYPE NAME…, or TYPE[,TYPE…] for
+    /// all of these types
+    #[arg(value_name = "TYPE/NAME")]
+    workloads: Vec<String>,
+    /// Of live workloads those with these labels
+    #[arg(short = 'l', long, value_name = "LABELS", requires = "workloads", conflicts_with_all = ["filename", "kustomize"])]
+    selector: Option<String>,
+    /// Live workloads of all namespaces
+    #[arg(short = 'A', long, requires = "workloads", conflicts_with_all = ["filename", "kustomize"])]
+    all_namespaces: bool,
 }
 
 /// What holds whatever manifests and cluster say.
@@ -63,7 +82,8 @@ struct Assumptions {
     /// Release of the API server, 1.NN [default: the server's, or the newest known]
     #[arg(long, value_name = "RELEASE")]
     server_version: Option<Release>,
-    /// Namespace of objects that name none [default: the only Namespace of the manifests, the context's, or default]
+    /// Namespace of live workloads, and of objects that name none [default: the only Namespace of the manifests, the context's, or
+    /// default]
     #[arg(short, long, value_name = "NAME", value_parser = installation::namespace)]
     namespace: Option<String>,
     #[command(flatten)]
@@ -78,9 +98,9 @@ struct Assumptions {
 
 /// Which cluster is asked.
 #[derive(Args, Clone, Debug)]
-#[command(next_help_heading = "Cluster to ask for what the manifests do not say; none by default")]
+#[command(next_help_heading = "Cluster to ask; for what manifests do not say, none by default")]
 struct Cluster {
-    /// Context of the kubeconfig [default with --kubeconfig: its current one]
+    /// Context of the kubeconfig [default with --kubeconfig or live workloads: its current one]
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
     /// The kubeconfig, instead of $KUBECONFIG or ~/.kube/config
@@ -102,7 +122,13 @@ const MANY: usize = 2000;
 
 /// Explains, and says whether every pod can be admitted.
 pub(super) fn run(arguments: &Arguments) -> Result<Verdict> {
-    let objects = objects::read_valid(&input::read(&arguments.filename, Folder::Manifests)?)?;
+    let (objects, complete) = match arguments.is_live() {
+        true => {
+            let found = workloads::read(arguments)?;
+            (found.objects, found.complete)
+        }
+        false => (arguments.manifests.objects()?, true),
+    };
     let known = Known::find(arguments, &objects)?;
     for assumption in known.assumptions() {
         super::note(&format!("{assumption}\n"));
@@ -134,7 +160,18 @@ pub(super) fn run(arguments: &Arguments) -> Result<Verdict> {
     if found == 0 {
         super::note("there is nothing that makes pods, and no Service\n");
     }
-    Ok(if refused { Verdict::No } else { Verdict::Yes })
+    Ok(match (complete, refused) {
+        (false, _) => Verdict::BadInput,
+        (true, true) => Verdict::No,
+        (true, false) => Verdict::Yes,
+    })
+}
+
+impl Arguments {
+    /// Whether workloads are read from a cluster.
+    fn is_live(&self) -> bool {
+        !self.live.workloads.is_empty()
+    }
 }
 
 /// Prints a list on one line, and returns how many entries it has.

@@ -4,13 +4,15 @@
 
 mod injector;
 mod overrides;
+mod surroundings;
 
 pub use injector::{Injector, Options};
 
 use super::Failure;
-use super::input::{self, Folder};
+use super::input::Sources;
 use super::installation::{self, Source};
-use super::resources::{self, Format};
+use super::paint::stderr_paint;
+use super::resources::{self, Format, report};
 use crate::config::annotation::CLOSE_WAIT_TIMEOUT;
 use crate::config::difference;
 use crate::config::values::Values;
@@ -18,11 +20,13 @@ use crate::inject::Redirection;
 use anyhow::{Result, anyhow};
 use clap::{ArgAction, Args};
 use std::path::PathBuf;
+use surroundings::Surroundings;
 
 /// Arguments of `inject`.
 #[derive(Args, Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "they are flags")]
 pub(super) struct Arguments {
-    /// Manifests: files, folders (every file below them), or - for standard input
+    /// Manifests: files, folders (every .yaml, .yml and .json file below them), https:// URLs, or - for standard input
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Write the proxy itself, instead of annotations for the webhook
@@ -42,6 +46,9 @@ pub(super) struct Arguments {
     /// How to write the result
     #[arg(short, long, value_enum, default_value = "yaml", value_name = "FORMAT")]
     output: Format,
+    /// Report what was looked for and not found as well
+    #[arg(long)]
+    verbose: bool,
     #[command(flatten)]
     overrides: overrides::Overrides,
     #[command(flatten)]
@@ -50,18 +57,26 @@ pub(super) struct Arguments {
 
 /// Injects, and prints the manifests, with a line a resource on standard error.
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
-    let inputs = input::read(&arguments.files, Folder::Whole)?;
-    let injector = arguments.injector()?;
-    let all = resources::transform(&inputs, arguments.output, |object| injector.reinject(object))?;
+    let mut sources = Sources::find(&arguments.files)?;
+    let mut injector = arguments.injector()?;
+    if arguments.manual {
+        let surroundings = Surroundings::find(&mut sources, injector.installation())?;
+        injector = injector.among(surroundings);
+    }
+    let all = resources::transform(&sources, arguments.output, |object| injector.reinject(object))?;
+    sources.warn_of_passed_over();
     if !all.errors.is_empty() {
         return Err(Failure::transforming(&all.errors).into());
     }
-    all.print()
+    all.print(|reports| report::in_colour(reports, arguments.verbose, stderr_paint()))
 }
 
 impl Arguments {
     fn injector(&self) -> Result<Injector> {
-        let installation = self.source.read()?;
+        let installation = match self.manual {
+            true => self.source.read_whole()?,
+            false => self.source.read()?,
+        };
         let mut values = Values::clone(&installation.values);
         for ignored in self.overrides.apply(&mut values)? {
             super::warn(&ignored);

@@ -1,9 +1,20 @@
-//! Manifests from files, folders and standard input.
+//! Manifests from files, folders, URLs and standard input.
+//!
+//! A [`Source`] is read line by line, so that nobody need hold more of it than a document.
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
+mod lines;
+mod url;
+
+pub(super) use lines::Lines;
+
+use super::spool::{self, Spool};
+use crate::pod::manifest::{Piece, Splitter};
+use anyhow::{Context, Result, ensure};
+use std::cell::RefCell;
 use std::fs::{self, File};
-use std::io::{Read, stdin};
+use std::io::{self, Read, Seek, stdin};
 use std::path::{Path, PathBuf};
+use url::Url;
 
 /// One file's text.
 #[derive(Clone, Debug)]
@@ -14,108 +25,229 @@ pub(super) struct Input {
     pub(super) text: String,
 }
 
-/// Which files of a folder are read, all below it and in lexical order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Folder {
-    /// Every file, as by `linkerd inject`.
-    Whole,
-    /// What `kubectl` takes for manifests: files that end in `.yaml`, `.yml` or `.json`.
-    Manifests,
+/// Something that manifests are read from.
+#[derive(Debug)]
+pub(super) struct Source {
+    /// The file, the URL, or `-` for standard input.
+    pub(super) name: String,
+    place: Place,
 }
 
-/// Reads every argument: a file, a folder, or `-` for standard input.
-pub(super) fn read(arguments: &[PathBuf], folder: Folder) -> Result<Vec<Input>> {
-    ensure!(!arguments.is_empty(), "please specify a kubernetes resource file");
-    let is_stdin = |argument: &&PathBuf| argument.as_os_str() == "-";
-    ensure!(
-        arguments.iter().filter(is_stdin).count() < 2,
-        "- stands twice: standard input can be read once"
-    );
-    let mut inputs = Vec::new();
-    for argument in arguments {
-        if argument.as_os_str() == "-" {
-            let (name, text) = ("-".to_owned(), decode(stdin().lock()).context("standard input")?);
-            inputs.push(Input { name, text });
-            continue;
-        }
-        for path in files(argument, folder)? {
-            let name = path.display().to_string();
-            // A pipe in a folder would never end; one that is named is meant.
-            let readable = path == *argument || path.is_file() || !path.exists();
-            ensure!(readable, "{name}: is neither file nor folder");
-            let text = text(&path)?;
-            inputs.push(Input { name, text });
-        }
-    }
-    Ok(inputs)
+#[derive(Debug)]
+enum Place {
+    File(PathBuf),
+    Url(Url),
+    /// Standard input, or what else can be read once.
+    Stdin,
+    /// A copy of something that can be read once.
+    Copy(RefCell<Spool>),
+}
+
+/// What the arguments of a command stand for.
+#[derive(Debug, Default)]
+pub(super) struct Sources {
+    /// In the order of the arguments, the files of a folder in lexical order.
+    pub(super) all: Vec<Source>,
+    /// Files of folders that are no manifests by their names.
+    pub(super) passed_over: Vec<PathBuf>,
+}
+
+/// Reads every argument whole: a file, a folder, a URL, or `-` for standard input.
+pub(super) fn read(arguments: &[PathBuf]) -> Result<Vec<Input>> {
+    let sources = Sources::find(arguments)?.all.into_iter();
+    sources
+        .map(|source| {
+            let text = source.text()?;
+            Ok(Input {
+                name: source.name,
+                text,
+            })
+        })
+        .collect()
 }
 
 /// Reads one file as text.
-#[expect(clippy::disallowed_methods, reason = "reading manifests is what this module is for")]
 pub(super) fn text(path: &Path) -> Result<String> {
-    File::open(path)
-        .map_err(Into::into)
-        .and_then(decode)
-        .with_context(|| path.display().to_string())
+    Source::file(path.to_owned()).text()
 }
 
-/// How much is read of one file: more than any manifest has, less than a device without end.
-const LIMIT: u64 = 256 << 20;
-
-fn decode(source: impl Read) -> Result<String> {
-    let mut bytes = Vec::new();
-    let length = source.take(LIMIT + 1).read_to_end(&mut bytes)?;
-    ensure!(
-        u64::try_from(length).is_ok_and(|length| length <= LIMIT),
-        "is larger than {} MiB",
-        LIMIT >> 20
-    );
-    String::from_utf8(bytes).map_err(|error| {
-        let offset = error.utf8_error().valid_up_to();
-        anyhow!("is no text in UTF-8: the byte at offset {offset} is none of a character")
-    })
-}
-
-/// The files that `path` stands for.
-fn files(path: &Path, folder: Folder) -> Result<Vec<PathBuf>> {
-    let metadata = match fs::metadata(path) {
-        Ok(metadata) => metadata,
-        Err(_) if path.to_str().is_some_and(|text| text.contains("://")) => {
-            bail!(
-                "{}: URLs are not read; fetch it and pass - for standard input",
-                path.display()
-            )
+impl Sources {
+    /// Finds what the arguments stand for. Of a folder these are the files that `kubectl` takes for manifests, which end in
+    /// `.yaml`, `.yml` or `.json`.
+    pub(super) fn find(arguments: &[PathBuf]) -> Result<Self> {
+        ensure!(!arguments.is_empty(), "please specify a kubernetes resource file");
+        let is_stdin = |argument: &&PathBuf| argument.as_os_str() == "-";
+        ensure!(
+            arguments.iter().filter(is_stdin).count() < 2,
+            "- stands twice: standard input can be read once"
+        );
+        let mut found = Self::default();
+        for argument in arguments {
+            if is_stdin(&argument) {
+                found.all.push(Source {
+                    name: "-".to_owned(),
+                    place: Place::Stdin,
+                });
+            } else if let Some(url) = argument.to_str().and_then(Url::parse).transpose()? {
+                found.all.push(Source {
+                    name: url.to_string(),
+                    place: Place::Url(url),
+                });
+            } else {
+                found.add_files(argument)?;
+            }
         }
-        Err(error) => return Err(error).with_context(|| path.display().to_string()),
-    };
-    let mut found = Vec::new();
-    if metadata.is_dir() {
-        walk(path, &mut found)?;
-        if folder == Folder::Manifests {
-            found.retain(|path| {
-                path.extension()
-                    .is_some_and(|ending| ENDINGS.iter().any(|it| ending == *it))
-            });
-            ensure!(
-                !found.is_empty(),
-                "{}: no file below it ends in .{}",
-                path.display(),
-                ENDINGS.join(", .")
-            );
-        }
-    } else {
-        found.push(path.to_owned());
+        Ok(found)
     }
-    Ok(found)
+
+    fn add_files(&mut self, path: &Path) -> Result<()> {
+        let name = || path.display().to_string();
+        if !fs::metadata(path).with_context(name)?.is_dir() {
+            self.all.push(Source::file(path.to_owned()));
+            return Ok(());
+        }
+        let mut files = Vec::new();
+        walk(path, &mut files)?;
+        let (manifests, others): (Vec<_>, Vec<_>) = files.into_iter().partition(|path| is_manifest(path));
+        ensure!(
+            !manifests.is_empty(),
+            "{}: no file below it ends in .{}",
+            name(),
+            ENDINGS.join(", .")
+        );
+        for path in manifests {
+            // A pipe in a folder would never end; one that is named is meant.
+            let readable = path.is_file() || !path.exists();
+            ensure!(readable, "{}: is neither file nor folder", path.display());
+            self.all.push(Source::file(path));
+        }
+        self.passed_over.extend(others);
+        Ok(())
+    }
+
+    /// Warns of files that were passed over, which somebody may have meant.
+    pub(super) fn warn_of_passed_over(&self) {
+        /// How many are worth naming.
+        const NAMED: usize = 5;
+        if self.passed_over.is_empty() {
+            return;
+        }
+        let mut names: Vec<_> = self.passed_over.iter().map(|path| path.display().to_string()).collect();
+        let more = names.len().saturating_sub(NAMED);
+        names.truncate(NAMED);
+        if more > 0 {
+            names.push(format!("and {more} more"));
+        }
+        super::warn(&format!(
+            "passed over, for they do not end in .{}: {}",
+            ENDINGS.join(", ."),
+            names.join(", ")
+        ));
+    }
+
+    /// Copies what can be read only once, so that everything can be read again.
+    pub(super) fn make_rereadable(&mut self) -> Result<()> {
+        for source in &mut self.all {
+            if !matches!(&source.place, Place::File(path) if path.is_file()) {
+                let mut copy = spool::new();
+                io::copy(&mut source.open()?.take(lines::LIMIT + 1), &mut copy).with_context(|| source.name.clone())?;
+                source.place = Place::Copy(copy.into());
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Source {
+    fn file(path: PathBuf) -> Self {
+        Self {
+            name: path.display().to_string(),
+            place: Place::File(path),
+        }
+    }
+
+    /// A source that holds `text`.
+    #[cfg(test)]
+    pub(super) fn of_text(name: &str, text: &str) -> Self {
+        let mut copy = spool::new();
+        io::copy(&mut text.as_bytes(), &mut copy).unwrap();
+        Self {
+            name: name.to_owned(),
+            place: Place::Copy(copy.into()),
+        }
+    }
+
+    /// Hands every piece of the source to `take`, in order; an error names the source.
+    pub(super) fn each_piece(&self, mut take: impl FnMut(&Piece) -> Result<()>) -> Result<()> {
+        let mut read = || -> Result<_> {
+            let mut splitter = Splitter::default();
+            let mut lines = Lines::of(self.open()?);
+            while let Some(line) = lines.next()? {
+                if let Some(piece) = splitter.push(line)? {
+                    take(&piece)?;
+                }
+            }
+            splitter.finish().iter().try_for_each(&mut take)
+        };
+        read().with_context(|| self.title().to_owned())
+    }
+
+    /// All of it.
+    fn text(&self) -> Result<String> {
+        let read = || -> Result<_> {
+            let (mut text, mut lines) = (String::new(), Lines::of(self.open()?));
+            while let Some(line) = lines.next()? {
+                text.push_str(line);
+            }
+            Ok(text)
+        };
+        read().with_context(|| self.title().to_owned())
+    }
+
+    /// The name in messages.
+    fn title(&self) -> &str {
+        match self.name.as_str() {
+            "-" => "standard input",
+            name => name,
+        }
+    }
+
+    /// From the beginning; what can be read once, from where it is.
+    #[expect(clippy::disallowed_methods, reason = "reading manifests is what this module is for")]
+    fn open(&self) -> Result<Box<dyn Read + '_>> {
+        Ok(match &self.place {
+            Place::File(path) => Box::new(File::open(path)?),
+            Place::Url(url) => Box::new(url.fetch()?),
+            Place::Stdin => Box::new(stdin().lock()),
+            Place::Copy(copy) => {
+                copy.borrow_mut().rewind()?;
+                Box::new(Copied(copy))
+            }
+        })
+    }
+}
+
+/// A copy that is being read.
+struct Copied<'a>(&'a RefCell<Spool>);
+
+impl Read for Copied<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.borrow_mut().read(buffer)
+    }
 }
 
 /// How the names of manifests end.
 const ENDINGS: [&str; 3] = ["yaml", "yml", "json"];
 
+fn is_manifest(path: &Path) -> bool {
+    path.extension()
+        .is_some_and(|ending| ENDINGS.iter().any(|it| ending == *it))
+}
+
 /// Every file below `folder`. Links to files count as files; links to folders are not followed, for they may lead back.
 #[expect(clippy::disallowed_methods, reason = "reading manifests is what this module is for")]
 fn walk(folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
-    let read = || -> std::io::Result<Vec<_>> { fs::read_dir(folder)?.collect() };
+    let read = || -> io::Result<Vec<_>> { fs::read_dir(folder)?.collect() };
     let mut entries = read().with_context(|| folder.display().to_string())?;
     entries.sort_by_key(fs::DirEntry::file_name);
     for entry in entries {
@@ -131,60 +263,4 @@ fn walk(folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::os::unix::fs::symlink;
-
-    #[test]
-    #[expect(clippy::disallowed_methods, reason = "makes the files that are read")]
-    fn folders_are_read_in_lexical_order() {
-        let folder = tempfile::tempdir().unwrap();
-        for file in ["b.yaml", "a/z.txt", "a/b.yaml", "c"] {
-            let path = folder.path().join(file);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, file).unwrap();
-        }
-        symlink(folder.path(), folder.path().join("a/loop")).unwrap();
-        symlink("c", folder.path().join("link")).unwrap();
-        let inputs = read(&[folder.path().to_owned(), folder.path().join("c")], Folder::Whole).unwrap();
-        let texts: Vec<_> = inputs.iter().map(|input| input.text.as_str()).collect();
-        assert_eq!(texts, ["a/b.yaml", "a/z.txt", "b.yaml", "c", "c", "c"]);
-        let inputs = read(&[folder.path().to_owned()], Folder::Manifests).unwrap();
-        let texts: Vec<_> = inputs.iter().map(|input| input.text.as_str()).collect();
-        assert_eq!(texts, ["a/b.yaml", "b.yaml"]);
-        fs::write(folder.path().join("binary"), [b'a', 0xff]).unwrap();
-        let error = format!("{:#}", read(&[folder.path().to_owned()], Folder::Whole).unwrap_err());
-        assert!(
-            error.contains("binary: is no text in UTF-8: the byte at offset 1"),
-            "{error}"
-        );
-    }
-
-    #[test]
-    fn what_has_no_end_is_given_up() {
-        let error = format!("{:#}", text(Path::new("/dev/zero")).unwrap_err());
-        assert_eq!(error, "/dev/zero: is larger than 256 MiB");
-    }
-
-    #[test]
-    fn what_cannot_be_read_is_named() {
-        let error = |argument: &str| format!("{:#}", read(&[argument.into()], Folder::Whole).unwrap_err());
-        assert_eq!(
-            error("no/such/file"),
-            "no/such/file: No such file or directory (os error 2)"
-        );
-        let empty = tempfile::tempdir().unwrap();
-        let error_of_folder = format!("{:#}", read(&[empty.path().to_owned()], Folder::Manifests).unwrap_err());
-        assert!(
-            error_of_folder.ends_with(": no file below it ends in .yaml, .yml, .json"),
-            "{error_of_folder}"
-        );
-        let twice = read(&["-".into(), "-".into()], Folder::Whole).unwrap_err().to_string();
-        assert_eq!(twice, "- stands twice: standard input can be read once");
-        assert!(error("https://example.org/app.yaml").contains("URLs are not read"));
-        assert_eq!(
-            format!("{:#}", read(&[], Folder::Whole).unwrap_err()),
-            "please specify a kubernetes resource file"
-        );
-    }
-}
+mod tests;

@@ -5,11 +5,12 @@ use super::names::is_label;
 use crate::config::{ConfigError, Installation};
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 mod cluster;
+mod trust_anchors;
 
-pub(super) use cluster::Connection;
+pub(super) use cluster::{Connection, OVERRIDES};
 
 /// Flags that say where the configuration comes from.
 #[derive(Args, Clone, Debug)]
@@ -49,17 +50,67 @@ pub(super) struct ControlPlane {
 impl Source {
     /// Reads the configuration: `--values` where it is given, the defaults with `--ignore-cluster`, else the cluster's.
     pub(super) fn read(&self) -> Result<Installation> {
-        let anchors = self.trust_anchors.as_ref().map(|path| input::text(path)).transpose()?;
-        let documents = match (self.values.as_slice(), self.ignore_cluster) {
-            ([], true) => Vec::new(),
-            ([], false) => vec![self.cluster.values(&self.control_plane.linkerd_namespace)?],
-            (files, _) => documents(files)?,
+        let anchors = self.trust_anchors.as_deref().map(trust_anchors).transpose()?;
+        let documents = match self.place() {
+            Place::Defaults => Vec::new(),
+            Place::Cluster => self.cluster.values(&self.control_plane.linkerd_namespace)?,
+            Place::Files => documents(&self.values)?,
         };
         let documents: Vec<_> = documents.iter().map(String::as_str).collect();
         let namespace = &self.control_plane.linkerd_namespace;
         let installation = Installation::parse(&documents, anchors.as_deref(), namespace);
         installation.context("linkerd-config")
     }
+
+    /// The same with everything that a proxy needs: the values that the flags leave must have it.
+    pub(super) fn read_whole(&self) -> Result<Installation> {
+        let mut installation = self.read()?;
+        let namespace = &self.control_plane.linkerd_namespace;
+        if installation.trust_anchors.trim().is_empty() && self.place() == Place::Cluster {
+            // Where somebody else keeps the certificate authority, the values have none.
+            if let Some(anchors) = self.cluster.trust_roots(namespace)? {
+                installation.set_trust_anchors(&anchors);
+            }
+        }
+        let missing = installation.trust_anchors.trim().is_empty();
+        if self.trust_anchors.is_none() && !missing {
+            let place = match self.place() {
+                Place::Cluster => format!("of namespace {namespace}"),
+                Place::Files | Place::Defaults => format!("of {}", names(&self.values)),
+            };
+            trust_anchors::check(&installation.trust_anchors)
+                .with_context(|| format!("identityTrustAnchorsPEM {place}"))?;
+        }
+        Ok(installation)
+    }
+
+    fn place(&self) -> Place {
+        match (self.values.as_slice(), self.ignore_cluster) {
+            ([], true) => Place::Defaults,
+            ([], false) => Place::Cluster,
+            (_, _) => Place::Files,
+        }
+    }
+}
+
+/// Where the values come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Defaults,
+    Cluster,
+    Files,
+}
+
+fn names(files: &[PathBuf]) -> String {
+    let names: Vec<_> = files.iter().map(|path| path.display().to_string()).collect();
+    names.join(", ")
+}
+
+/// Reads a file of trust anchors, and checks that they are some.
+pub(super) fn trust_anchors(path: &Path) -> Result<String> {
+    let anchors = input::text(path)?;
+    trust_anchors::check(&anchors).with_context(|| path.display().to_string())?;
+    Ok(anchors)
 }
 
 /// Reads files of values, each also by itself, so that an error names its file.

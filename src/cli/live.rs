@@ -1,6 +1,8 @@
 //! The objects of a live cluster as JSON, listed page by page.
 
 use super::note_on_terminal;
+use crate::cluster::index::PluginPlace;
+use crate::decide::coverage::Plugin;
 use crate::policy::installed::Source;
 use kube::Client;
 use kube::api::{GetParams, ListParams, PostParams};
@@ -8,6 +10,7 @@ use kube::core::Request;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 pub(super) mod policies;
 
@@ -111,10 +114,41 @@ pub(super) async fn list<T>(
     client: &Client,
     resource: &Resource,
     namespace: Option<&str>,
+    keep: impl FnMut(Value) -> Option<T>,
+) -> Result<Vec<T>, kube::Error> {
+    list_labelled(client, resource, namespace, None, keep).await
+}
+
+/// The namespaces where the plugins among `objects` have their pods, and whose plugin each is.
+pub(super) fn plugin_places<'o>(objects: impl IntoIterator<Item = &'o Value>) -> BTreeSet<PluginPlace> {
+    let plugins = objects.into_iter().filter_map(Plugin::read);
+    plugins.map(|plugin| PluginPlace::of(&plugin)).collect()
+}
+
+/// The pods of the plugin at `place`: by their label, for the namespace may have others.
+pub(super) async fn plugin_pods(client: &Client, place: &PluginPlace) -> Result<Vec<Value>, kube::Error> {
+    let keep = |pod| Some(tidied(pod));
+    list_labelled(
+        client,
+        &resource::PODS,
+        Some(&place.namespace),
+        Some(&place.selector()),
+        keep,
+    )
+    .await
+}
+
+/// The objects of [`list`] that have `labels`, a selector as `kubectl` takes it.
+pub(super) async fn list_labelled<T>(
+    client: &Client,
+    resource: &Resource,
+    namespace: Option<&str>,
+    labels: Option<&str>,
     mut keep: impl FnMut(Value) -> Option<T>,
 ) -> Result<Vec<T>, kube::Error> {
     let request = Request::new(resource.path(namespace));
     let mut parameters = ListParams::default().limit(PAGE);
+    parameters.label_selector = labels.map(str::to_owned);
     let (mut kept, mut seen) = (Vec::new(), 0);
     loop {
         let page = request.list(&parameters).map_err(kube::Error::BuildRequest)?;

@@ -1,6 +1,6 @@
 //! Colour, on a terminal only.
 
-use std::io::{IsTerminal, stdout};
+use std::io::{IsTerminal, stderr, stdout};
 
 /// Whether lines are coloured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,17 +21,31 @@ pub(super) enum Tone {
     Yellow,
 }
 
-/// Colour where standard output is a terminal and nobody objects (<https://no-color.org>).
-#[expect(clippy::disallowed_methods, reason = "NO_COLOR is a variable by its definition")]
+/// Colour where standard output is a terminal and nobody objects.
 pub(super) fn stdout_paint() -> Paint {
-    let objection = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    Paint(stdout().is_terminal() && !objection)
+    Paint(stdout().is_terminal() && !is_objected_to())
+}
+
+/// The same for standard error.
+pub(super) fn stderr_paint() -> Paint {
+    Paint(stderr().is_terminal() && !is_objected_to())
+}
+
+/// Whether somebody wants no colour (<https://no-color.org>).
+#[expect(clippy::disallowed_methods, reason = "NO_COLOR is a variable by its definition")]
+fn is_objected_to() -> bool {
+    std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
 }
 
 impl Paint {
     /// No colour.
-    #[cfg(test)]
     pub(super) const PLAIN: Self = Self(false);
+
+    /// A `sign` in its tone, and `text` behind it.
+    pub(super) fn signed(self, sign: &str, tone: Tone, text: &str) -> String {
+        let sign = self.line(sign, tone);
+        format!("{} {}", sign.trim_end(), Self::PLAIN.line(text, Tone::Plain))
+    }
 
     /// `text` in its tone, with a line's end, and without characters that a terminal obeys. Plain where there is no colour: tones never carry meaning alone.
     pub(super) fn line(self, text: &str, tone: Tone) -> String {

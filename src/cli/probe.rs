@@ -27,6 +27,9 @@ pub(super) struct Arguments {
     /// Values of the installation
     #[arg(long, value_name = "FILE", default_value = "/var/run/linkerd/config/values")]
     values: PathBuf,
+    /// Values that lie over those
+    #[arg(long, value_name = "FILE")]
+    overrides: Option<PathBuf>,
     /// Trust anchors of the installation
     #[arg(
         long,
@@ -119,10 +122,15 @@ impl Arguments {
     }
 
     fn setup(&self) -> Result<Reloaded<Setup>> {
-        let sources = [&self.values, &self.trust_anchors].map(|path| Source::File(path.clone()));
+        let sources = [
+            Source::File(self.values.clone()),
+            Source::optional(self.overrides.as_deref()),
+            Source::File(self.trust_anchors.clone()),
+        ];
         let control_plane = self.control_plane.linkerd_namespace.clone();
-        let read =
-            move |values: &[u8], anchors: &[u8]| answer::complete(answer::read(values, Some(anchors), &control_plane)?);
+        let read = move |[values, overrides, anchors]: [&[u8]; 3]| {
+            answer::complete(answer::read(&[values, overrides], Some(anchors), &control_plane)?)
+        };
         Reloaded::load(sources, read).map_err(|error| anyhow!(error))
     }
 }

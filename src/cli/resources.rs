@@ -1,12 +1,22 @@
 //! What `inject` and `uninject` have in common: documents in, each resource changed on its own, documents out.
+//!
+//! One document at a time is in memory. What comes out waits in a [`spool`](super::spool) until the last document is
+//! through: as with Linkerd, nothing is printed where anything is wrong.
 
-use super::input::Input;
-use super::printable_line;
-use crate::pod::manifest::{self, Document};
-use anyhow::{Context, Result};
+mod output;
+mod progress;
+pub mod report;
+
+pub use report::{Finding, Outcome, Report};
+
+use super::input::Sources;
+use super::spool::Spool;
+use anyhow::Result;
 use clap::ValueEnum;
+use output::Output;
+use progress::Progress;
 use serde_json::Value;
-use std::fmt;
+use std::io;
 
 /// How documents are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -17,67 +27,6 @@ pub enum Format {
     Json,
 }
 
-/// What became of one resource.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Report {
-    kind: String,
-    name: String,
-    outcome: Outcome,
-    warnings: Vec<String>,
-}
-
-/// What became of a resource, in a word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// It got the proxy, or the annotations with which it will get one.
-    Injected,
-    /// It got annotations that others inherit or read.
-    Annotated,
-    /// Injection was taken out of it.
-    Uninjected,
-    /// It stays as it is.
-    Skipped,
-}
-
-impl Report {
-    /// The report on `object`.
-    fn new(object: &Value, outcome: Outcome, warnings: Vec<String>) -> Self {
-        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-        let name = ["/metadata/name", "/metadata/generateName"]
-            .map(text)
-            .into_iter()
-            .find(|name| !name.is_empty());
-        Self {
-            kind: printable_line(&text("/kind").to_lowercase()),
-            name: printable_line(name.unwrap_or_default()),
-            outcome,
-            warnings,
-        }
-    }
-
-    /// What its author should know, one sentence each, the resource named.
-    pub(super) fn warnings(&self) -> impl Iterator<Item = String> {
-        let warning = |text| format!("{}/{}: {text}", self.kind, self.name);
-        self.warnings.iter().map(warning)
-    }
-}
-
-impl fmt::Display for Report {
-    /// Linkerd's summary line.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.kind.is_empty() {
-            return f.write_str("document missing \"kind\" field, skipped");
-        }
-        let word = match self.outcome {
-            Outcome::Injected => "injected",
-            Outcome::Annotated => "annotated",
-            Outcome::Uninjected => "uninjected",
-            Outcome::Skipped => "skipped",
-        };
-        write!(f, "{} \"{}\" {word}", self.kind, self.name)
-    }
-}
-
 /// A resource after the change.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Changed {
@@ -85,6 +34,8 @@ pub struct Changed {
     pub value: Value,
     /// What became of it.
     pub outcome: Outcome,
+    /// What its author should think of.
+    pub findings: Vec<Finding>,
     /// What its author should know, one sentence each.
     pub warnings: Vec<String>,
 }
@@ -95,6 +46,7 @@ impl Changed {
         Self {
             value,
             outcome,
+            findings: Vec::new(),
             warnings: Vec::new(),
         }
     }
@@ -103,11 +55,10 @@ impl Changed {
 /// A resource after the change, or why it cannot be changed.
 pub type Change = Result<Changed, String>;
 
-/// Everything that came of the inputs.
-#[derive(Debug, Default)]
+/// Everything that came of the sources.
 pub(super) struct Transformed {
     /// The documents.
-    pub(super) text: String,
+    output: Spool,
     /// One report a resource.
     pub(super) reports: Vec<Report>,
     /// What could not be changed, one sentence a resource.
@@ -115,34 +66,47 @@ pub(super) struct Transformed {
 }
 
 impl Transformed {
-    /// Prints the documents, and what became of each resource.
-    pub(super) fn print(&self) -> Result<()> {
-        super::print(&self.text)?;
+    /// Prints the documents, then warnings, then `report`.
+    pub(super) fn print(mut self, report: impl FnOnce(&[Report]) -> String) -> Result<()> {
+        super::print_with(|output| io::copy(&mut self.output, output).map(|_| ()))?;
         for warning in self.reports.iter().flat_map(Report::warnings) {
             super::warn(&warning);
         }
-        let summary: Vec<_> = self.reports.iter().map(ToString::to_string).collect();
-        super::note(&format!("{}\n", summary.join("\n")));
+        super::note_as_is(&report(&self.reports));
         Ok(())
     }
 }
 
-/// Applies `change` to every resource of `inputs`.
-pub(super) fn transform(inputs: &[Input], format: Format, change: impl Fn(&Value) -> Change) -> Result<Transformed> {
-    let mut all = Transformed::default();
-    for Input { name, text } in inputs {
-        for document in manifest::read(text).with_context(|| name.clone())? {
-            let changed = match change_document(&document.value, &change, &mut all.reports) {
-                Ok(changed) => changed,
-                Err(errors) => {
-                    all.errors.extend(errors);
-                    continue;
+/// Applies `change` to every resource of `sources`.
+pub(super) fn transform(sources: &Sources, format: Format, change: impl Fn(&Value) -> Change) -> Result<Transformed> {
+    let mut output = Output::new(format);
+    let mut progress = Progress::new();
+    let (mut reports, mut errors) = (Vec::new(), Vec::new());
+    for source in &sources.all {
+        let mut first = true;
+        source.each_piece(|piece| {
+            let mut changed = Vec::new();
+            for document in piece.documents()? {
+                match change_document(&document.value, &change, &mut reports) {
+                    Ok(value) => changed.push((document, value)),
+                    Err(more) => errors.extend(more),
                 }
-            };
-            all.text += &write(&document, &changed, format).with_context(|| name.clone())?;
-        }
+            }
+            progress.tell(reports.len());
+            // What will not be printed need not be written.
+            if errors.is_empty() {
+                output.write(piece, &changed, first)?;
+            }
+            first = false;
+            Ok(())
+        })?;
     }
-    Ok(all)
+    drop(progress);
+    Ok(Transformed {
+        output: output.finish()?,
+        reports,
+        errors,
+    })
 }
 
 /// Changes a document, the items of a `List` one by one. What is no resource stays as it is.
@@ -152,9 +116,11 @@ pub fn change_document(
     reports: &mut Vec<Report>,
 ) -> Result<Value, Vec<String>> {
     let is_list = value.get("kind").is_some_and(|kind| kind == "List");
-    let Some(items) = value.get("items").and_then(Value::as_array).filter(|_| is_list) else {
+    let fields = value.as_object().filter(|_| is_list);
+    let list = fields.and_then(|fields| Some((fields, fields.get("items")?.as_array()?)));
+    let Some((fields, items)) = list else {
         let changed = change(value).map_err(|error| vec![error])?;
-        reports.push(Report::new(value, changed.outcome, changed.warnings));
+        reports.push(Report::new(value, changed.outcome, changed.findings, changed.warnings));
         return Ok(changed.value);
     };
     let (mut changed, mut errors) = (Vec::with_capacity(items.len()), Vec::new());
@@ -167,95 +133,11 @@ pub fn change_document(
     if !errors.is_empty() {
         return Err(errors);
     }
-    let mut list = value.clone();
-    if let Some(items) = list.get_mut("items") {
-        *items = changed.into();
-    }
-    Ok(list)
-}
-
-fn write(document: &Document<'_>, value: &Value, format: Format) -> Result<String> {
-    let mut text = match format {
-        Format::Json if value.is_null() => return Ok(String::new()),
-        Format::Json => return Ok(manifest::to_json(value)),
-        Format::Yaml if *value == document.value => document.text.to_owned(),
-        Format::Yaml => manifest::to_yaml(value)?,
-    };
-    if !text.ends_with('\n') {
-        text.push('\n');
-    }
-    text.push_str("---\n");
-    Ok(text)
+    let others = fields.iter().filter(|(key, _)| *key != "items");
+    let mut list: serde_json::Map<_, _> = others.map(|(key, value)| (key.clone(), value.clone())).collect();
+    list.insert("items".to_owned(), changed.into());
+    Ok(list.into())
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    /// Renames what is called `old`, and refuses what is called `bad`.
-    fn rename(object: &Value) -> Change {
-        match object.pointer("/metadata/name").and_then(Value::as_str) {
-            Some("old") => {
-                let mut renamed = object.clone();
-                renamed["metadata"]["name"] = json!("new");
-                Ok(Changed::new(renamed, Outcome::Annotated))
-            }
-            Some("bad") => Err("bad name".to_owned()),
-            _ => Ok(Changed::new(object.clone(), Outcome::Skipped)),
-        }
-    }
-
-    fn transformed(text: &str, format: Format) -> Transformed {
-        let (name, text) = ("app.yaml".to_owned(), text.to_owned());
-        transform(&[Input { name, text }], format, rename).unwrap()
-    }
-
-    #[test]
-    fn what_nothing_changed_is_written_as_it_came() {
-        let text = "# nothing\n---\nkind:   Foo # odd\n---\nkind: Bar\nmetadata: {name: old}";
-        let all = transformed(text, Format::Yaml);
-        assert_eq!(
-            all.text,
-            "# nothing\n---\nkind:   Foo # odd\n---\nkind: Bar\nmetadata:\n  name: new\n---\n"
-        );
-        let reports: Vec<_> = all.reports.iter().map(ToString::to_string).collect();
-        assert_eq!(
-            reports,
-            [
-                "document missing \"kind\" field, skipped",
-                "foo \"\" skipped",
-                "bar \"old\" annotated"
-            ]
-        );
-        let json = transformed(text, Format::Json).text;
-        assert_eq!(
-            json,
-            "{\"kind\":\"Foo\"}\n{\"kind\":\"Bar\",\"metadata\":{\"name\":\"new\"}}\n"
-        );
-    }
-
-    #[test]
-    fn lists_are_changed_item_by_item() {
-        let list = |names: [&str; 3]| {
-            let items = names.map(|name| json!({"kind": "Foo", "metadata": {"name": name}}));
-            json!({"kind": "List", "apiVersion": "v1", "items": items, "other": 1}).to_string()
-        };
-        let all = transformed(&list(["a", "old", "b"]), Format::Json);
-        assert_eq!(all.text, list(["a", "new", "b"]) + "\n");
-        assert_eq!(all.reports.len(), 3);
-        let all = transformed(&list(["bad", "old", "bad"]), Format::Json);
-        assert_eq!(all.errors, ["bad name", "bad name"]);
-        assert!(all.text.is_empty());
-    }
-
-    #[test]
-    fn errors_name_the_file() {
-        let input = Input {
-            name: "app.yaml".to_owned(),
-            text: "a: b: c".to_owned(),
-        };
-        let error = format!("{:#}", transform(&[input], Format::Yaml, rename).unwrap_err());
-        assert!(error.starts_with("app.yaml: mapping values are not allowed"), "{error}");
-    }
-}
+mod tests;

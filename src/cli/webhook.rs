@@ -1,12 +1,16 @@
 //! `outrigger webhook`: the admission server, with the flags of Linkerd's `proxy-injector` beside its own.
 
-use super::input::{self, Folder};
+mod certificates;
+
+use certificates::Certificates;
+
+use super::input;
 use super::installation::ControlPlane;
 use super::logging::Logging;
 use super::{print, warn};
 use crate::policy::Release;
-use crate::webhook::options::{Options, address};
-use crate::webhook::{self, options::FactSource};
+use crate::webhook;
+use crate::webhook::options::{FactSource, Options, address};
 use anyhow::Result;
 use clap::{ArgAction, Args};
 use serde_json::Value;
@@ -22,12 +26,14 @@ pub(super) struct Arguments {
     /// Address to answer probes and metrics on
     #[arg(long, alias = "metrics-addr", value_name = "ADDR", value_parser = address)]
     admin_listen: Option<SocketAddr>,
-    /// Folder of tls.crt and tls.key [default: /var/run/linkerd/tls; with --standalone a certificate is made]
-    #[arg(long, value_name = "DIR")]
-    tls_dir: Option<PathBuf>,
+    #[command(flatten)]
+    certificates: Certificates,
     /// Values of the installation [default: /var/run/linkerd/config/values]
     #[arg(long, value_name = "FILE")]
     values: Option<PathBuf>,
+    /// Values that lie over those
+    #[arg(long, value_name = "FILE")]
+    overrides: Option<PathBuf>,
     /// Trust anchors of the installation [default: /var/run/linkerd/identity/trust-roots/ca-bundle.crt]
     #[arg(long, value_name = "FILE")]
     trust_anchors: Option<PathBuf>,
@@ -82,8 +88,9 @@ impl Arguments {
         options.listen = self.listen;
         options.admin_listen = self.admin_listen.unwrap_or(options.admin_listen);
         options.linkerd_namespace = self.control_plane.linkerd_namespace;
-        options.tls_dir = self.tls_dir.or(options.tls_dir);
+        self.certificates.put_into(&mut options);
         options.values = self.values.or(options.values);
+        options.overrides = self.overrides;
         options.trust_anchors = self.trust_anchors.or(options.trust_anchors);
         Ok(options)
     }
@@ -94,7 +101,7 @@ fn objects(files: &[PathBuf]) -> Result<Vec<Value>> {
     match files {
         [] => Ok(Vec::new()),
         files => {
-            let objects = super::objects::read(&input::read(files, Folder::Manifests)?)?;
+            let objects = super::objects::read(&input::read(files)?)?;
             Ok(objects.into_iter().map(|object| object.value).collect())
         }
     }
@@ -103,6 +110,7 @@ fn objects(files: &[PathBuf]) -> Result<Vec<Value>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::webhook::options::{CertificateSource, SECRET};
     use clap::Parser;
 
     #[derive(Parser)]
@@ -123,18 +131,45 @@ mod tests {
         );
         assert_eq!((options.listen.port(), options.admin_listen.port()), (1, 2));
         assert_eq!(options.linkerd_namespace, "l5d");
-        assert_eq!(options.tls_dir.unwrap().to_str(), Some("/var/run/linkerd/tls"));
+        assert_eq!(
+            options.certificate,
+            CertificateSource::Folder("/var/run/linkerd/tls".into())
+        );
         assert_eq!(options.values.unwrap().to_str(), Some("/var/run/linkerd/config/values"));
         assert!(matches!(options.facts, FactSource::Server { kubeconfig: Some(file) } if file.as_os_str() == "k"));
     }
 
     #[test]
+    fn the_certificate_comes_from_one_place() {
+        let source = |arguments: &str| options(arguments).certificate;
+        assert_eq!(source("--tls-dir d"), CertificateSource::Folder("d".into()));
+        assert_eq!(
+            source("--standalone --tls-dir d"),
+            CertificateSource::Folder("d".into())
+        );
+        assert_eq!(
+            source("--manage-certificate"),
+            CertificateSource::Secret(SECRET.to_owned())
+        );
+        let named = source("--manage-certificate --certificate-secret s");
+        assert_eq!(named, CertificateSource::Secret("s".to_owned()));
+        for wrong in [
+            "--manage-certificate --tls-dir d",
+            "--manage-certificate --standalone",
+            "--certificate-secret s",
+            "--manage-certificate --certificate-secret a/b",
+            "--webhook-configuration A",
+        ] {
+            let words = std::iter::once("webhook").chain(wrong.split_whitespace());
+            assert!(Command::try_parse_from(words).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
     fn standalone_needs_no_files() {
         let options = options("--standalone --listen 127.0.0.1:0 --server-version 1.29");
-        assert_eq!(
-            (options.values, options.trust_anchors, options.tls_dir),
-            (None, None, None)
-        );
+        assert_eq!((options.values, options.trust_anchors), (None, None));
+        assert_eq!(options.certificate, CertificateSource::Process);
         assert!(
             matches!(options.facts, FactSource::Manifests { server: Some(server), .. } if server.release == Release(29))
         );

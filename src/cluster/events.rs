@@ -1,7 +1,8 @@
 //! Events on the owners of pods: what was done to their pods, where `kubectl describe` shows it.
 //!
 //! Publishing never makes a request wait and never fails it: events go through a bounded queue, and what does not fit is
-//! counted and dropped. Equal events of an owner are one event with a count, as with Linkerd's.
+//! counted and dropped. Equal events of an owner are one event with a count, as with Linkerd's, which is counted up every few
+//! seconds however often a controller tries again.
 
 use super::lookup::is_name;
 use super::owner::Owner;
@@ -13,11 +14,12 @@ use kube::{Api, Client};
 use serde_json::json;
 use std::collections::HashMap;
 use std::future;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tracing::{debug, warn};
 
 /// The component that Linkerd's events name; people filter by it.
@@ -26,11 +28,19 @@ const COMPONENT: &str = "linkerd-proxy-injector";
 /// Events that wait to be published: a burst of a few hundred pods, in less than 200 KiB.
 const QUEUE: usize = 256;
 
-/// Events that can still be counted up instead of published anew: 200 KiB usually, 3 MiB if all texts are as long as may be.
-const REMEMBERED: usize = 512;
+/// Events that can still be counted up instead of published anew: as many as Linkerd's injector remembers (the default of
+/// client-go), in 400 KiB.
+const REMEMBERED: usize = 4096;
+
+/// How long an event that was published is left alone: what happens meanwhile is counted up at once.
+const PAUSE: Duration = Duration::from_secs(5);
 
 /// How long one call may take.
 const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Bytes of an owner's name that an event's name begins with: 253 may be a name (RFC 1123 subdomain), and a dot and the time in
+/// nanoseconds, sixteen digits in base 16, follow.
+const STEM_LIMIT: usize = 253 - 1 - 16;
 
 /// Longest message that every API for events takes, in characters.
 const MESSAGE_LIMIT: usize = 1024;
@@ -94,6 +104,7 @@ impl Events {
         let publisher = client.map(|client| Publisher {
             client,
             posted: HashMap::new(),
+            secret: RandomState::new(),
             counts: Arc::clone(&counts),
             failing: false,
         });
@@ -129,22 +140,50 @@ impl Events {
 
 struct Publisher {
     client: Client,
-    /// Name and count of events that were published.
-    posted: HashMap<Event, (String, i32)>,
+    posted: HashMap<Key, Posted>,
+    secret: RandomState,
     counts: Arc<Counts>,
     failing: bool,
+}
+
+/// What is remembered of an event, which is as long as people make it: a hash. Its secret is this process's own, so that
+/// nobody can make two events collide, and among so few none does by chance.
+type Key = u64;
+
+/// An event that was published.
+#[derive(Clone, Copy, Debug)]
+struct Posted {
+    /// When it was, in nanoseconds since 1970: the end of its name.
+    first: i128,
+    count: i32,
+    written: Instant,
 }
 
 impl Publisher {
     async fn run(mut self, mut waiting: mpsc::Receiver<Event>) {
         let mut batch = Vec::new();
-        while waiting.recv_many(&mut batch, QUEUE).await > 0 {
-            let mut times: HashMap<Event, i32> = HashMap::new();
-            for event in batch.drain(..) {
-                *times.entry(event).or_default() += 1;
+        // How often events have happened that are yet to be told: at most as many as were published a moment ago.
+        let mut untold: HashMap<Event, i32> = HashMap::new();
+        loop {
+            let pause = async {
+                match untold.is_empty() {
+                    true => future::pending().await,
+                    false => sleep(PAUSE).await,
+                }
+            };
+            let received = tokio::select! {
+                received = waiting.recv_many(&mut batch, QUEUE) => Some(received),
+                () = pause => None,
+            };
+            if received == Some(0) {
+                return;
             }
-            for (event, times) in times {
-                let error = match timeout(TIMEOUT, self.publish(event, times)).await {
+            for event in batch.drain(..) {
+                *untold.entry(event).or_default() += 1;
+            }
+            let due = untold.extract_if(|event, _| self.is_due(event)).collect::<Vec<_>>();
+            for (event, times) in due {
+                let error = match timeout(TIMEOUT, self.publish(&event, times)).await {
                     Ok(done) => done.err().map(|error| error.to_string()),
                     Err(_) => Some("no answer in time".to_owned()),
                 };
@@ -153,27 +192,36 @@ impl Publisher {
         }
     }
 
+    /// Whether an event is new, or was not told of for a while.
+    fn is_due(&self, event: &Event) -> bool {
+        let posted = self.posted.get(&self.secret.hash_one(event));
+        posted.is_none_or(|posted| posted.written.elapsed() >= PAUSE)
+    }
+
     /// Publishes an event that happened `times` times.
-    async fn publish(&mut self, event: Event, times: i32) -> Result<(), kube::Error> {
+    async fn publish(&mut self, event: &Event, times: i32) -> Result<(), kube::Error> {
         let api = Api::<v1::Event>::namespaced(self.client.clone(), &event.namespace);
-        let now = Timestamp::now();
-        if let Some((name, count)) = self.posted.get_mut(&event) {
-            *count = count.saturating_add(times);
-            let patch = Patch::Merge(json!({"count": *count, "lastTimestamp": Time(now)}));
-            match api.patch_metadata(name, &PatchParams::default(), &patch).await {
+        let (key, now) = (self.secret.hash_one(event), Timestamp::now());
+        if let Some(posted) = self.posted.get_mut(&key) {
+            posted.count = posted.count.saturating_add(times);
+            posted.written = Instant::now();
+            let patch = Patch::Merge(json!({"count": posted.count, "lastTimestamp": Time(now)}));
+            let name = name(&event.owner, posted.first);
+            match api.patch_metadata(&name, &PatchParams::default(), &patch).await {
                 Ok(_) => return Ok(()),
                 // The API server keeps events for an hour.
-                Err(kube::Error::Api(status)) if status.is_not_found() => drop(self.posted.remove(&event)),
+                Err(kube::Error::Api(status)) if status.is_not_found() => drop(self.posted.remove(&key)),
                 Err(error) => return Err(error),
             }
         }
-        let name = format!("{}.{:x}", event.owner.name, now.as_nanosecond());
-        api.create(&PostParams::default(), &object(&event, &name, now, times))
-            .await?;
+        let first = now.as_nanosecond();
+        let object = object(event, &name(&event.owner, first), now, times);
+        api.create(&PostParams::default(), &object).await?;
         if self.posted.len() >= REMEMBERED {
             self.posted.clear();
         }
-        self.posted.insert(event, (name, times));
+        let (count, written) = (times, Instant::now());
+        self.posted.insert(key, Posted { first, count, written });
         Ok(())
     }
 
@@ -196,6 +244,12 @@ impl Publisher {
 
 fn count(counter: &AtomicU64, times: u64) {
     counter.fetch_add(times, Ordering::Relaxed);
+}
+
+/// The name of an event on `owner` that was published first at `first`.
+fn name(owner: &Owner, first: i128) -> String {
+    let stem = owner.name.get(..STEM_LIMIT).unwrap_or(&owner.name);
+    format!("{}.{first:x}", stem.trim_end_matches(['-', '.']))
 }
 
 fn object(event: &Event, name: &str, now: Timestamp, times: i32) -> v1::Event {

@@ -17,18 +17,18 @@ pub(super) use read::{
 };
 pub use sources::{Served, Sources};
 
-use super::facts::{Facts, Namespace};
+use super::facts::{Facts, Findings, Namespace};
 use crate::decide::coverage::Plugin;
 use crate::decide::placement::Node;
 use crate::pod::Pod;
 use crate::policy::installed::Source;
-use crate::policy::pod_security::Server;
-use crate::policy::probe::{CONFIG_MAP, Report, Standing, Word};
+use crate::policy::pod_security::{Configuration, Server};
+use crate::policy::probe::{CONFIG_MAP, Report, Standing};
 use crate::policy::{Installed, Release};
 use k8s_openapi::jiff::Timestamp;
 use placements::Placements;
-use serde_json::{Map, Value};
-use std::collections::BTreeSet;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,11 +39,17 @@ pub struct Index {
     pub namespaces: Collection<Namespace>,
     /// Nodes by name.
     pub nodes: Collection<Node>,
-    /// Each DaemonSet of the CNI plugin, by `NAMESPACE/NAME`.
+    /// Each DaemonSet that says that it is of the CNI plugin, by `NAMESPACE/NAME`.
     pub plugins: Collection<Plugin>,
+    /// Those of them that are believed: listed once namespaces are known as well.
+    believed: Collection<Plugin>,
+    /// Why the others are not.
+    disbelieved: BTreeMap<Arc<str>, String>,
+    /// What Pod Security does where no label says so.
+    pod_security: Configuration,
     /// The pods of these.
     pub plugin_pods: PluginPods,
-    /// The nodes where they have been failing for long, by name.
+    /// The nodes where they have been failing for long, by name: listed once all of these have been, or could not be.
     failing: Collection<()>,
     /// What policies are compiled from.
     pub sources: Sources,
@@ -61,6 +67,15 @@ pub struct Index {
     untold: bool,
 }
 
+/// A list that tells where the CNI plugin is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodeList {
+    /// Nodes.
+    Nodes,
+    /// The `DaemonSets` that put the plugin on them.
+    Plugins,
+}
+
 /// The state of one watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
@@ -74,9 +89,23 @@ pub struct Status {
     pub failures: u64,
 }
 
+/// Linux nodes by what the CNI plugin does there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CniReach {
+    /// Those that a plugin is meant for, and has not been failing on for long.
+    pub covered: usize,
+    /// Those that it is meant for and has been failing on for long.
+    pub failing: usize,
+    /// Those that none is meant for.
+    pub uncovered: usize,
+}
+
 impl Index {
     /// An index of `objects` alone, judged by `server`; kinds that it does not hold are passed over.
-    pub fn from_objects(objects: &[Value], server: Option<Server>) -> Result<Self, ObjectsError> {
+    pub fn from_objects<'o>(
+        objects: impl IntoIterator<Item = &'o Value>,
+        server: Option<Server>,
+    ) -> Result<Self, ObjectsError> {
         let mut found = read::Objects::default();
         for object in flatten(objects) {
             found.take(object)?;
@@ -94,6 +123,11 @@ impl Index {
             let pods = index.plugin_pods.at(&place);
             pods.apply(name, pod);
             pods.seal();
+        }
+        let places: Vec<_> = index.plugins.iter().map(PluginPlace::of).collect();
+        // There are no more pods than these.
+        for place in &places {
+            index.plugin_pods.at(place).seal();
         }
         index.look_after_plugins(Timestamp::now());
         index.sources.complete();
@@ -124,6 +158,15 @@ impl Index {
         self.compile();
     }
 
+    /// Notes that a list that tells where the CNI plugin is cannot be seen.
+    pub(super) fn withhold_nodes(&mut self, list: NodeList, why: Arc<str>) {
+        match list {
+            NodeList::Nodes => self.nodes.withhold(why),
+            NodeList::Plugins => self.plugins.withhold(why),
+        }
+        self.look_after_plugins(Timestamp::now());
+    }
+
     /// What was compiled last.
     pub fn installed(&self) -> &Arc<Installed> {
         &self.installed
@@ -140,23 +183,60 @@ impl Index {
         self.server = server.or(self.server);
     }
 
-    /// Notes where the plugin has been failing for long at `now`, and says where it has its pods; those elsewhere are forgotten.
+    /// Notes which `DaemonSets` are believed to be of the plugin and where it has been failing for long at `now`, and says
+    /// where it has its pods; those elsewhere are forgotten.
     pub fn look_after_plugins(&mut self, now: Timestamp) -> BTreeSet<PluginPlace> {
-        let places = self.plugins.iter().map(PluginPlace::of).collect();
+        self.believe();
+        let places: BTreeSet<_> = self.believed.iter().map(PluginPlace::of).collect();
         self.plugin_pods.retain(&places);
-        self.failing.reset(self.plugin_pods.failing(&self.nodes, now));
+        let failing = self.plugin_pods.failing(&self.nodes, now);
+        let are_heard = self.believed.is_listed() && places.iter().all(|place| self.plugin_pods.are_heard(place));
+        // A plugin that comes later keeps nobody waiting.
+        if are_heard || self.failing.is_listed() {
+            self.failing.reset(failing);
+        }
         places
     }
 
+    /// What Pod Security does where no label says so, from now on.
+    pub(super) fn set_pod_security(&mut self, configuration: &Configuration) {
+        self.pod_security.clone_from(configuration);
+        self.look_after_plugins(Timestamp::now());
+    }
+
+    /// The `DaemonSets` that say that they are of the plugin and are not believed, and why not.
+    pub fn disbelieved(&self) -> &BTreeMap<Arc<str>, String> {
+        &self.disbelieved
+    }
+
+    fn believe(&mut self) {
+        let are_heard = |freshness| freshness != Freshness::Pending;
+        if !are_heard(self.plugins.freshness()) || !are_heard(self.namespaces.freshness()) {
+            return;
+        }
+        let server = self.server.unwrap_or_else(|| Release::NEWEST.into());
+        let (mut believed, mut disbelieved) = (Vec::new(), BTreeMap::new());
+        for (name, plugin) in self.plugins.named() {
+            let namespace = self.namespaces.get(plugin.namespace());
+            let labels = namespace.as_ref().map(|namespace| &namespace.labels);
+            match plugin.objection(labels, &self.pod_security, server) {
+                Some(why) => drop(disbelieved.insert(name.into(), why)),
+                None => believed.push((name.into(), plugin.clone())),
+            }
+        }
+        self.believed.reset(believed);
+        self.disbelieved = disbelieved;
+    }
+
     /// Whether namespaces were listed and the server has told its release, and everything else was listed or could not be,
-    /// and policies are compiled.
+    /// policies are compiled, and it is known where the plugin has been failing.
     ///
     /// Namespaces are asked of the API server at every request otherwise, and a wrong release means wrong verdicts, so both
     /// are waited for however long it takes; a server that may not see nodes still decides, and says what it does not know.
     pub fn settled(&self) -> bool {
         matches!(self.namespaces.freshness(), Freshness::Current | Freshness::Stale)
             && self.nodes.freshness() != Freshness::Pending
-            && self.plugins.freshness() != Freshness::Pending
+            && self.failing.is_listed()
             && !(self.listens_to_probe && self.findings.freshness() == Freshness::Pending)
             && (self.server.is_some() || self.untold)
             && self.compiled
@@ -175,15 +255,21 @@ impl Index {
         all
     }
 
-    /// What a probe says of the namespace `name`, which has `labels`, at `now`, counted from 1970.
-    pub fn probe(&self, name: &str, labels: Option<&Map<String, Value>>, now: Duration) -> Word {
-        match (self.findings.get(CONFIG_MAP), self.findings.trouble()) {
-            (Some(report), _) => report.word(name, labels, now),
-            (None, Some(why)) => Word::Unknown {
-                why: format!("configmaps: {why}"),
-            },
-            (None, None) => Word::Absent,
+    /// Where the CNI plugin is; nothing where nodes or plugins cannot be read.
+    pub fn cni_reach(&self) -> Option<CniReach> {
+        if !self.nodes.is_listed() || !self.believed.is_listed() {
+            return None;
         }
+        let mut reach = CniReach::default();
+        for node in self.nodes.iter().filter(|node| !node.is_windows()) {
+            let is_meant = self.believed.iter().any(|plugin| plugin.covers(node));
+            *match (is_meant, self.failing.contains(&node.name)) {
+                (false, _) => &mut reach.uncovered,
+                (true, true) => &mut reach.failing,
+                (true, false) => &mut reach.covered,
+            } += 1;
+        }
+        Some(reach)
     }
 
     /// How much a probe tells at `now`, counted from 1970; nothing where none reports.
@@ -196,7 +282,7 @@ impl Index {
         let placed = self
             .nodes
             .is_listed()
-            .then(|| self.placements.of(pod, &self.nodes, &self.plugins, &self.failing));
+            .then(|| self.placements.of(pod, &self.nodes, &self.believed, &self.failing));
         let troubles = [
             ("namespaces", self.namespaces.trouble()),
             ("nodes", self.nodes.trouble()),
@@ -206,15 +292,19 @@ impl Index {
             server: self.server,
             coverage: placed
                 .as_ref()
-                .filter(|_| self.plugins.is_listed())
+                .filter(|_| self.plugins.is_listed() && self.believed.is_listed())
                 .map(|placed| Arc::clone(&placed.coverage)),
             old_kubelets: placed.and_then(|placed| placed.old_kubelets),
             policies: Arc::clone(&self.installed),
-            foreign_plugin: self.plugins.iter().any(|plugin| !plugin.ours),
+            foreign_plugin: self.believed.iter().any(|plugin| !plugin.ours),
             troubles: troubles
                 .into_iter()
                 .filter_map(|(resource, why)| Some((resource, why?)))
                 .collect(),
+            findings: Findings {
+                report: self.findings.get(CONFIG_MAP),
+                trouble: self.findings.trouble(),
+            },
         }
     }
 }

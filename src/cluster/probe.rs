@@ -7,7 +7,6 @@
 //! Whatever goes wrong is tried again later; nothing ends the process.
 
 mod ask;
-mod events;
 mod metrics;
 mod namespaces;
 mod publish;

@@ -3,38 +3,27 @@
 mod discovery;
 mod plugin_pods;
 mod policies;
+mod steps;
 
 pub use discovery::{resource_of, server_of, serves};
+pub(super) use steps::{Failure, QUIET, Steps, Told, shows_that_it_stands};
 
 use super::index::{self, Collection, Freshness, Index, Kept, NodeSpec, NodeStatus, Served};
 use crate::policy::probe::CONFIG_MAP;
-use futures::{Stream, StreamExt};
+use futures::Stream;
 use k8s_openapi::api::{apps::v1::DaemonSet, core::v1};
 use kube::api::{ApiResource, NotUsed, Object, PartialObjectMeta};
-use kube::runtime::watcher::{self, Config, DefaultBackoff, Event, watcher};
+use kube::runtime::watcher::{self, Config, Event, watcher};
 use kube::{Api, Client};
 use serde_json::Value;
 use std::error::Error;
-use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
-use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
 /// Objects a page of the first listing: small pages keep small what is held while they are read. A node can have 20 KiB.
 const PAGE: u32 = 100;
-
-/// A watch that stands again says nothing until an object changes, and neither does one whose server does not answer. Where
-/// objects are not up to date and nothing was heard for this long, they are listed anew: only that tells the two apart. An
-/// attempt that fails says so sooner (5 s to connect, 30 s at most to back off).
-pub(super) const QUIET: Duration = Duration::from_secs(2 * 60);
-
-/// How long a failing watch pauses at most, as in client-go.
-pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-
-/// The trouble of a listing that has been quiet for as long.
-const NO_ANSWER: &str = "the API server does not answer";
 
 /// What the watches feed.
 struct Feed<'f> {
@@ -42,6 +31,8 @@ struct Feed<'f> {
     index: &'f Mutex<Index>,
     /// Told of every event: policies may have to be compiled anew.
     changed: Notify,
+    /// Told of every event as well: the plugin may have come, gone, or got its pods.
+    moved: Notify,
     /// Which policies the server has.
     served: watch::Sender<Served>,
 }
@@ -79,8 +70,15 @@ impl<'f> Feed<'f> {
             client,
             index,
             changed: Notify::new(),
+            moved: Notify::new(),
             served: watch::Sender::default(),
         }
+    }
+
+    /// Tells whoever makes something of what is known that it is not the same any more.
+    fn tell(&self) {
+        self.changed.notify_one();
+        self.moved.notify_one();
     }
 
     fn index(&self) -> MutexGuard<'f, Index> {
@@ -123,46 +121,27 @@ async fn findings(feed: &Feed<'_>, namespace: Option<&str>) {
 }
 
 /// Feeds the events of one watch into the index. The watch is begun anew where the objects are not up to date and it has
-/// been `quiet` for long: it may wait for an answer that never comes.
+/// been `quiet` for long.
 async fn follow<K, T: PartialEq, W: Stream<Item = watcher::Result<Event<K>>>>(
     watch: impl Fn() -> W,
     feed: &Feed<'_>,
     resource: &Resource<K, T>,
     quiet: Duration,
 ) {
-    let mut events = pin!(watch());
-    let mut pauses = DefaultBackoff::default();
+    let mut steps = Steps::new(watch, quiet);
     let mut listed = None;
     loop {
         let (before, generation) = resource.state(&mut feed.index());
-        let next = match before {
-            Freshness::Current => Ok(events.next().await),
-            Freshness::Pending | Freshness::Unavailable | Freshness::Stale => timeout(quiet, events.next()).await,
-        };
-        let (failed, silent) = (matches!(next, Ok(Some(Err(_)))), next.is_err());
-        {
-            let mut index = feed.index();
-            let collection = (resource.collection)(&mut index);
-            match next {
-                Ok(Some(Ok(event))) => resource.take(&mut index, &mut listed, event),
-                Ok(Some(Err(error))) => collection.fail(describe(&error).into()),
-                Ok(None) => return,
-                Err(_) if listed.is_some() => collection.fail(NO_ANSWER.into()),
-                // It may stand, and may not.
-                Err(_) => {}
-            }
-            resource.report(&mut index, before);
-            if resource.state(&mut index) != (before, generation) {
-                feed.changed.notify_one();
-            }
+        let told = steps.next(before == Freshness::Current).await;
+        let mut index = feed.index();
+        match told {
+            Told::Event(event) => resource.take(&mut index, &mut listed, event),
+            Told::Failed(failure) => (resource.collection)(&mut index).fail(failure.describe().into()),
+            Told::End => return,
         }
-        if silent {
-            listed = None;
-            events.set(watch());
-        }
-        if failed {
-            // The watch's own back-off would start anew with every attempt, since each begins with a sign of life.
-            sleep(pauses.next().unwrap_or(LONGEST_PAUSE)).await;
+        resource.report(&mut index, before);
+        if resource.state(&mut index) != (before, generation) {
+            feed.tell();
         }
     }
 }
@@ -217,7 +196,7 @@ impl<K, T: PartialEq> Resource<K, T> {
     }
 }
 
-pub(super) fn describe(error: &watcher::Error) -> String {
+fn describe(error: &watcher::Error) -> String {
     match error {
         watcher::Error::InitialListFailed(kube::Error::Api(status))
         | watcher::Error::WatchStartFailed(kube::Error::Api(status))
@@ -247,8 +226,11 @@ fn with_cause(error: &watcher::Error) -> String {
 mod tests {
     use super::*;
     use crate::decide::placement::Node;
+    use futures::StreamExt;
     use futures::future::{Either, select};
     use futures::stream;
+    use std::pin::pin;
+    use tokio::time::timeout;
 
     /// Follows the watches of `begun`, one after the other, until the nodes were seen as `expected`, in that order; how
     /// often they have failed.

@@ -30,10 +30,10 @@ use socket::SocketFile;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::net::UnixListener;
 use tokio::sync::{Notify, watch};
+use tokio::task::JoinSet;
 
 /// What the agent is started with.
 #[derive(Clone, Debug)]
@@ -78,6 +78,8 @@ pub struct Agent {
     options: Options,
     listener: Option<UnixListener>,
     socket: SocketFile,
+    /// What goes on until the very end.
+    beside: JoinSet<()>,
 }
 
 /// What the loops share.
@@ -93,8 +95,8 @@ struct Shared {
     reading: Mutex<Option<Reading>>,
     /// Something new is to be installed.
     wake: Notify,
-    /// Whether the agent's DaemonSet could be read.
-    saw_daemon_set: AtomicBool,
+    /// What was told of the agent's DaemonSet.
+    fate: watch::Sender<leave::Fate>,
 }
 
 impl Agent {
@@ -118,13 +120,14 @@ impl Agent {
             ready: watch::Sender::new(Err("starting".to_owned())),
             reading: Mutex::new(None),
             wake: Notify::new(),
-            saw_daemon_set: AtomicBool::new(false),
+            fate: watch::Sender::default(),
         };
         Ok(Self {
             shared: Arc::new(shared),
             options,
             listener: Some(listener),
             socket,
+            beside: JoinSet::new(),
         })
     }
 
@@ -136,6 +139,9 @@ impl Agent {
     /// Works for as long as it is polled.
     pub async fn work(&mut self) {
         let shared = &*self.shared;
+        // It goes on while the agent leaves, and is not begun anew then.
+        let (client, farewell) = (shared.client.clone(), self.options.farewell.clone());
+        self.beside.spawn(leave::follow(client, farewell, shared.fate.clone()));
         let serve = async {
             if let Some(listener) = self.listener.take() {
                 socket::serve(listener, Arc::clone(&shared.pods), Arc::clone(&shared.metrics)).await;
@@ -147,7 +153,6 @@ impl Agent {
             credentials::keep(shared, &self.options.token),
             upkeep::keep_installed(shared),
             taint::keep_off(shared, &self.options.taint),
-            leave::prepare(shared, &self.options.farewell),
             async {
                 if let Some(folder) = &self.options.netns_dir {
                     repair::keep_repaired(shared, folder).await;

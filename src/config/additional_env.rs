@@ -17,15 +17,20 @@ pub(super) fn parse(text: &str) -> Result<Vec<Value>, String> {
     if text.len() > LONGEST || text.bytes().filter(|byte| *byte == b'{').count() > OBJECTS {
         return Err(fault(format!("more than {LONGEST} bytes or {OBJECTS} objects")));
     }
-    let list: Vec<Value> = serde_json::from_str(text)
+    // No list is an empty one, as it is for Linkerd.
+    let list: Option<Vec<Value>> = serde_json::from_str(text)
         .map_err(|error| fault(format!("line {}, column {}", error.line(), error.column())))?;
-    let misfit = (1..)
-        .zip(&list)
-        .find_map(|(number, variable)| Some((number, misfit(variable)?)));
-    match misfit {
+    let list = list.unwrap_or_default();
+    match self::fault(&list) {
         None => Ok(list),
-        Some((number, why)) => Err(fault(format!("item {number}: {why}"))),
+        Some(why) => Err(fault(why)),
     }
+}
+
+/// The first of `variables` that the API server cannot decode, and why.
+pub(super) fn fault(variables: &[Value]) -> Option<String> {
+    let mut numbered = (1..).zip(variables);
+    numbered.find_map(|(number, variable)| Some(format!("item {number}: {}", misfit(variable)?)))
 }
 
 /// Which field of an `EnvVar` has a type that the API server cannot decode: it would fail the request without naming us.
@@ -110,6 +115,7 @@ mod tests {
         let whole = r#"[{"name": "A", "value": null}, {"name": "B", "valueFrom": {"configMapKeyRef":
             {"name": "c", "key": "k", "optional": true}, "resourceFieldRef": {"resource": "limits.cpu", "divisor": 1}}}]"#;
         assert_eq!(parse(whole).unwrap().len(), 2);
+        assert_eq!(parse("null"), Ok(vec![]));
     }
 
     #[test]

@@ -31,6 +31,9 @@ pub const CONTROL_PLANE_COMPONENT: &str = "linkerd.io/control-plane-component";
 /// Label of the CNI plugin's own objects, which the injector leaves alone.
 pub const CNI_RESOURCE: &str = "linkerd.io/cni-resource";
 
+/// Label of namespaces: `disabled` keeps the API server from asking Linkerd's webhooks about anything in them.
+pub const ADMISSION_WEBHOOKS: &str = "config.linkerd.io/admission-webhooks";
+
 /// Ports whose protocol is not detected, on pods, services and namespaces.
 pub const OPAQUE_PORTS: &str = "config.linkerd.io/opaque-ports";
 
@@ -48,6 +51,9 @@ pub const PROXY_UID: &str = "config.linkerd.io/proxy-uid";
 
 /// Full name of an owner whose name is too long for a label.
 pub const OWNER_NAME: &str = "outrigger.linkerd.io/owner";
+
+/// Key of the node selector that holds the pod to nodes with the CNI plugin.
+pub const NODE_SELECTOR: &str = "outrigger.linkerd.io/node-selector";
 
 /// Annotation that the kubelet puts on the API server's copy of a static pod.
 pub const MIRROR_POD: &str = "kubernetes.io/config.mirror";

@@ -2,11 +2,11 @@
 
 use super::opaque_ports::Ranges;
 use super::values::Values;
-use super::{Origin, quote};
+use super::{Origin, additional_env, document, quote};
 use crate::pod::manifest;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 /// A Linkerd installation's configuration, read and prepared once.
 #[derive(Clone, Debug)]
@@ -69,38 +69,47 @@ impl Installation {
     pub fn parse(documents: &[&str], trust_anchors: Option<&str>, namespace: &str) -> Result<Self, ConfigError> {
         let mut merged = Value::Object(Map::new());
         for document in documents {
-            merge(&mut merged, read(document)?);
+            document::merge(&mut merged, read(document)?);
         }
         Self::from_document(merged, trust_anchors, namespace)
     }
 
     /// As [`Installation::parse`], for a document that is read already.
     pub fn from_document(mut document: Value, anchors: Option<&str>, namespace: &str) -> Result<Self, ConfigError> {
-        clear_streams(&mut document);
-        strip_nulls(&mut document);
-        coerce(&mut document, &SHAPE);
+        document::normalise(&mut document);
         let values = typed(&document)?;
-        let anchors = anchors.unwrap_or(&values.identity_trust_anchors_pem);
-        Ok(Self {
+        let mut installation = Self {
             control_plane_namespace: namespace.to_owned(),
-            trust_anchors: format!("{}\n", anchors.trim()),
-            trust_root_sha256: format!("{:x}", Sha256::digest(anchors.as_bytes())),
+            trust_anchors: String::new(),
+            trust_root_sha256: String::new(),
             changes: changes(&values),
             opaque_ports: Ranges::parse(&values.proxy.opaque_ports),
             document: Arc::new(document),
             values: Arc::new(values),
-        })
+        };
+        let values = Arc::clone(&installation.values);
+        installation.set_trust_anchors(anchors.unwrap_or(&values.identity_trust_anchors_pem));
+        Ok(installation)
     }
 
-    /// The installation with `unknown` for a version and for trust anchors that it lacks: they decide nothing, so that
+    /// Sets trust anchors (PEM) in the place of those of the document.
+    pub fn set_trust_anchors(&mut self, anchors: &str) {
+        self.trust_anchors = format!("{}\n", anchors.trim());
+        self.trust_root_sha256 = format!("{:x}", Sha256::digest(anchors.as_bytes()));
+    }
+
+    /// What stands for a version and for trust anchors that nobody names.
+    pub const PLACEHOLDER: &str = "unknown";
+
+    /// The installation with [`Self::PLACEHOLDER`] for a version and for trust anchors that it lacks: they decide nothing, so that
     /// decisions can be shown where nobody says what is installed.
     #[must_use]
     pub fn with_placeholders(mut self) -> Self {
         if self.values.proxy_version().is_empty() {
-            "unknown".clone_into(&mut Arc::make_mut(&mut self.values).linkerd_version);
+            Self::PLACEHOLDER.clone_into(&mut Arc::make_mut(&mut self.values).linkerd_version);
         }
         if self.trust_anchors.trim().is_empty() {
-            "unknown\n".clone_into(&mut self.trust_anchors);
+            self.trust_anchors = format!("{}\n", Self::PLACEHOLDER);
         }
         self
     }
@@ -110,16 +119,15 @@ impl Installation {
         if self.values.proxy_version().is_empty() {
             return Err(ConfigError::NoVersion);
         }
-        if self.trust_anchors.trim().is_empty() {
-            return Err(ConfigError::NoTrustAnchors);
+        let networks = self.values.cluster_networks.as_str();
+        // No network at all is no mistake.
+        let mut networks = networks.trim_matches(',').split(',').filter(|_| !networks.is_empty());
+        if let Some(network) = networks.find(|network| network.parse::<ipnet::IpNet>().is_err()) {
+            return Err(ConfigError::Network(network.to_owned()));
         }
-        let networks = self.values.cluster_networks.trim_matches(',');
-        match networks
-            .split(',')
-            .find(|network| network.parse::<ipnet::IpNet>().is_err())
-        {
-            Some(network) => Err(ConfigError::Network(network.to_owned())),
-            None => Ok(()),
+        match self.trust_anchors.trim() {
+            "" => Err(ConfigError::NoTrustAnchors),
+            _ => Ok(()),
         }
     }
 
@@ -171,7 +179,7 @@ fn changes(values: &Values) -> Arc<[String]> {
     visit(
         "",
         &serde_json::to_value(values).unwrap_or_default(),
-        Some(&SHAPE),
+        Some(&document::DEFAULTS),
         &mut found,
     );
     found.sort_unstable();
@@ -197,78 +205,29 @@ fn read(document: &str) -> Result<Value, ConfigError> {
     }
 }
 
-/// Lays `over` over `base`: mappings are merged, everything else is replaced, as Helm merges values files.
-fn merge(base: &mut Value, over: Value) {
-    match (base, over) {
-        (Value::Object(base), Value::Object(over)) => {
-            for (key, value) in over {
-                merge(base.entry(key).or_insert(Value::Null), value);
-            }
-        }
-        (base, over) => *base = over,
-    }
-}
-
-/// A null where the timeouts of control streams belong clears them, as it does for Linkerd: the proxy uses its own. Every
-/// other null takes the chart's default, where Linkerd's template would fail.
-fn clear_streams(document: &mut Value) {
-    let Some(proxy) = document.pointer_mut("/proxy") else {
-        return;
-    };
-    let cleared = [proxy.get("control"), proxy.pointer("/control/streams")].contains(&Some(&Value::Null));
-    if cleared {
-        let empty = ["initialTimeout", "idleTimeout", "lifetime"].map(|timeout| (timeout.to_owned(), Value::from("")));
-        let streams = Value::Object(empty.into_iter().collect());
-        if let Some(proxy) = proxy.as_object_mut() {
-            proxy.insert(
-                "control".to_owned(),
-                Value::Object([("streams".to_owned(), streams)].into_iter().collect()),
-            );
-        }
-    }
-}
-
-fn strip_nulls(value: &mut Value) {
-    if let Value::Object(map) = value {
-        map.retain(|_, value| !value.is_null());
-        map.values_mut().for_each(strip_nulls);
-    }
-}
-
-/// The document that holds every key with a value of its type.
-static SHAPE: LazyLock<Value> = LazyLock::new(|| serde_json::to_value(Values::default()).unwrap_or_default());
-
-/// Rewrites scalars as the type that `shape` has in their place: `version: 2.14` is a text, `uid: "2102"` a number.
-/// What cannot be rewritten stays, for the decoder to refuse.
-fn coerce(value: &mut Value, shape: &Value) {
-    match (&mut *value, shape) {
-        (Value::Object(map), Value::Object(shape)) => {
-            for (key, value) in map {
-                if let Some(shape) = shape.get(key) {
-                    coerce(value, shape);
-                }
-            }
-        }
-        (Value::Number(_) | Value::Bool(_), Value::String(_)) => *value = Value::String(value.to_string()),
-        (Value::String(text), Value::Number(_) | Value::Bool(_)) => {
-            if let Ok(scalar @ (Value::Number(_) | Value::Bool(_))) = serde_json::from_str(text) {
-                *value = scalar;
-            }
-        }
-        _ => {}
-    }
-}
-
 /// Decodes the document key by key, so that an error can name its key.
 fn typed(document: &Value) -> Result<Values, ConfigError> {
-    serde_path_to_error::deserialize(document).map_err(|error| {
+    let wrong = |key: String, message: String| Err(ConfigError::Type { key, message });
+    if let Some(key) = document::misplaced_list(document) {
+        return wrong(key, "expected a mapping of keys, found a list".to_owned());
+    }
+    let values: Values = serde_path_to_error::deserialize(document::completed(document)).map_err(|error| {
         let key = error.path().to_string();
         let message = match WITHHELD.contains(&key.as_str()) {
             true => "a value of another type belongs there".to_owned(),
             false => error.inner().to_string(),
         };
         ConfigError::Type { key, message }
-    })
+    })?;
+    for (key, variables) in [
+        ("proxy.additionalEnv", &values.proxy.additional_env),
+        ("proxy.experimentalEnv", &values.proxy.experimental_env),
+    ] {
+        if let Some(fault) = additional_env::fault(variables) {
+            return wrong(key.to_owned(), fault);
+        }
+    }
+    Ok(values)
 }
 
 #[cfg(test)]
@@ -294,7 +253,6 @@ mod tests {
     fn a_null_clears_the_timeouts_of_control_streams() {
         let streams = |document| parse(document).unwrap().values.proxy.control.streams.clone();
         assert_eq!(streams("proxy: {control: null}").lifetime, "");
-        assert_eq!(streams("proxy: {control: {streams: null}}").idle_timeout, "");
         assert_eq!(streams("proxy: {control: {streams: {lifetime: null}}}").lifetime, "1h");
         assert_eq!(streams("").lifetime, "1h");
     }
@@ -333,6 +291,18 @@ mod tests {
             message.contains("proxy.additionalEnv") && !message.contains("s3cret"),
             "{message}"
         );
+        let message = parse("proxy: {additionalEnv: [{name: A, value: [s3cret]}]}")
+            .unwrap_err()
+            .to_string();
+        assert_eq!(
+            message,
+            "values document: proxy.additionalEnv: item 1: value is no text"
+        );
+        let message = parse("proxy: {ports: []}").unwrap_err().to_string();
+        assert_eq!(
+            message,
+            "values document: proxy.ports: expected a mapping of keys, found a list"
+        );
         assert_eq!(parse("- 1").unwrap_err(), ConfigError::NoMapping("a list"));
         assert!(matches!(parse("a: {").unwrap_err(), ConfigError::Syntax(_)));
         assert!(matches!(
@@ -353,7 +323,21 @@ mod tests {
         assert_eq!(parse("").unwrap().check(), Err(ConfigError::NoVersion));
         let without_anchors = Installation::parse(&["linkerdVersion: v1"], Some("\n"), "linkerd").unwrap();
         assert_eq!(without_anchors.check(), Err(ConfigError::NoTrustAnchors));
-        let networks = parse("linkerdVersion: v1\nclusterNetworks: 10.0.0.0/8,bad").unwrap();
-        assert_eq!(networks.check(), Err(ConfigError::Network("bad".to_owned())));
+        let networks = |list: &str| {
+            parse(&format!("linkerdVersion: v1\nclusterNetworks: '{list}'"))
+                .unwrap()
+                .check()
+        };
+        for list in ["", "10.0.0.0/8", ",10.0.0.0/8,fd00::/8,"] {
+            assert_eq!(networks(list), Ok(()), "{list:?}");
+        }
+        for (list, bad) in [
+            ("10.0.0.0/8,bad", "bad"),
+            ("10.0.0.0/8, fd00::/8", " fd00::/8"),
+            ("10.0.0.1", "10.0.0.1"),
+            (",", ""),
+        ] {
+            assert_eq!(networks(list), Err(ConfigError::Network(bad.to_owned())), "{list:?}");
+        }
     }
 }

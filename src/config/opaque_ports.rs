@@ -28,7 +28,7 @@ pub struct Ranges(Vec<(u16, u16)>);
 
 impl Ranges {
     /// Reads a list: numbers and ranges, separated by commas.
-    pub(super) fn parse(list: &str) -> Self {
+    pub(crate) fn parse(list: &str) -> Self {
         Self(list.split(',').filter_map(|item| range(item.trim())).collect())
     }
 
@@ -68,13 +68,13 @@ fn container_ports<'a>(pod: &Pod<'a>) -> impl Iterator<Item = &'a Value> {
     containers.into_iter().flat_map(|container| list(container, "ports"))
 }
 
-/// The numbers of the container ports that have a name; the first of a name counts.
+/// The numbers of the container ports that have a name; the last of a name counts.
 fn names<'a>(pod: &Pod<'a>) -> BTreeMap<&'a str, u16> {
     let mut names = BTreeMap::new();
     for port in container_ports(pod) {
         let number = integer(port, "containerPort").and_then(|number| u16::try_from(number).ok());
         if let (Some(name), Some(number)) = (text(port, "name").filter(|name| !name.is_empty()), number) {
-            names.entry(name).or_insert(number);
+            names.insert(name, number);
         }
     }
     names
@@ -82,7 +82,7 @@ fn names<'a>(pod: &Pod<'a>) -> BTreeMap<&'a str, u16> {
 
 fn range(item: &str) -> Option<(u16, u16)> {
     let (first, last) = item.split_once('-').unwrap_or((item, item));
-    let (first, last) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+    let (first, last) = (first.parse().ok()?, last.parse().ok()?);
     (first <= last).then_some((first, last))
 }
 
@@ -98,10 +98,13 @@ mod tests {
     #[test]
     fn names_numbers_and_ranges_are_normalised() {
         let pod = json!({"spec": {"containers": [{"ports": [{"name": "mysql", "containerPort": 3306}]}]}});
-        let (ports, junk) = parse("mysql, 9000-9002,bad,70000,10-5,+80,", &Pod::new(&pod));
+        let (ports, junk) = parse("mysql, 9000-9002,bad,70000,10-5,+80,1 - 2,", &Pod::new(&pod));
         assert_eq!(ports, "3306,9000-9002,80");
-        assert_eq!(junk, ["bad", "70000", "10-5"]);
+        assert_eq!(junk, ["bad", "70000", "10-5", "1 - 2"]);
         assert_eq!(parse("", &Pod::new(&pod)), (String::new(), vec![]));
+        let port = |number: u16| json!([{"ports": [{"name": "db", "containerPort": number}]}]);
+        let pod = json!({"spec": {"initContainers": port(1), "containers": port(2)}});
+        assert_eq!(parse("db", &Pod::new(&pod)).0, "2");
     }
 
     #[test]

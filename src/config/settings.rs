@@ -19,7 +19,8 @@ pub struct Layers<'a> {
     pub namespace: Option<NamespaceLayer<'a>>,
     /// The pod.
     pub pod: &'a Pod<'a>,
-    /// The annotations of the workload's own metadata; those of the pod where it has no other.
+    /// The annotations of the workload's own metadata, of which `config.linkerd.io/proxy-additional-env` counts before the
+    /// pod's.
     pub workload: Option<&'a Map<String, Value>>,
 }
 
@@ -176,7 +177,7 @@ impl<'a> Settings<'a> {
 
     fn additional_env(&mut self, layers: &Layers<'a>) {
         let of = |annotations: Option<&'a Map<String, Value>>| annotations?.get(PROXY_ADDITIONAL_ENV)?.as_str();
-        let workload = of(layers.workload.or_else(|| layers.pod.annotations()));
+        let workload = of(layers.workload).or_else(|| of(layers.pod.annotations()));
         let found = [(of(layers.inherited()), Origin::Namespace), (workload, Origin::Pod)];
         let found = found.into_iter().filter_map(|(value, origin)| Some((value?, origin)));
         self.additional_env

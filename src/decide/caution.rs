@@ -30,6 +30,8 @@ pub enum Caution {
     NoEffect,
     /// The proxy of a Job does not end by itself.
     JobWillNotFinish,
+    /// The pod leaves the quality-of-service class `Guaranteed`.
+    GuaranteeLost,
     /// The pod is admitted without a proxy, because no redirection is left.
     NotMeshed,
     /// A label of the namespace says nothing valid to Pod Security.
@@ -46,7 +48,7 @@ pub enum Caution {
 
 impl Caution {
     /// Every kind.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::IgnoredValue,
         Self::DoubtfulValue,
         Self::DebugContainerRefused,
@@ -59,6 +61,7 @@ impl Caution {
         Self::PluginIgnoresAnnotation,
         Self::NoEffect,
         Self::JobWillNotFinish,
+        Self::GuaranteeLost,
         Self::NotMeshed,
         Self::InvalidNamespaceLabel,
         Self::ProxyRepaired,
@@ -82,6 +85,7 @@ impl Caution {
             Self::PluginIgnoresAnnotation => "plugin_ignores_annotation",
             Self::NoEffect => "no_effect",
             Self::JobWillNotFinish => "job_will_not_finish",
+            Self::GuaranteeLost => "guarantee_lost",
             Self::NotMeshed => "not_meshed",
             Self::InvalidNamespaceLabel => "invalid_namespace_label",
             Self::ProxyRepaired => "proxy_repaired",

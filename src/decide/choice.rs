@@ -3,7 +3,7 @@
 mod refuse;
 mod standing;
 
-use super::outcome::Draft;
+use super::outcome::{Draft, Tailoring};
 use super::policies::{Judges, Opinion, Opinions};
 use super::ranking::{self, Candidate};
 use super::variants::{self, Variants};
@@ -323,7 +323,7 @@ impl<'a> Choice<'a> {
             draft.warn(Caution::DebugContainerRefused, text);
         }
         if redirection == Redirection::Cni {
-            self.warn_of_cni(&mut draft, starved, node_selector);
+            self.warn_of_cni(&mut draft, starved, node_selector.as_ref());
         }
         if redirection == Redirection::None && self.inputs.facts.foreign_plugin {
             let text = "linkerd-cni sets rules whatever linkerd.io/setup-iptables says; outrigger-cni obeys it";
@@ -338,12 +338,18 @@ impl<'a> Choice<'a> {
         }
         variants::explain(variant, &mut draft);
         draft.policies = opinions.into_vec();
+        metadata.hold_to(node_selector.as_ref());
+        draft.tailoring = Tailoring {
+            variant,
+            node_selector,
+            without_debug,
+        };
         metadata.vary(variant);
         draft.patch = shape.into_patch(&metadata.with_redirection(redirection), self.inputs.pod, "");
         draft.inject(redirection, reason)
     }
 
-    fn warn_of_cni(&self, draft: &mut Draft, starved: &[&str], node_selector: Option<(String, String)>) {
+    fn warn_of_cni(&self, draft: &mut Draft, starved: &[&str], node_selector: Option<&(String, String)>) {
         let coverage = self.inputs.facts.coverage;
         match coverage {
             Coverage::NoNodes => draft.warn(Caution::NoNodeForPod, coverage.to_string()),

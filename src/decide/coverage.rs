@@ -4,10 +4,12 @@
 //! decisions, and the start-up taint keeps pods away until the plugin is really there.
 
 use super::placement::{Node, Placement};
-use crate::pod::Pod;
-use serde_json::Value;
 use std::fmt;
 use std::time::Duration;
+
+mod plugin;
+
+pub use plugin::{Plugin, label};
 
 /// How long the plugin has to fail on a node until the node counts as having none: longer than a roll-out of the plugin takes
 /// there, or a restart of the node.
@@ -86,47 +88,6 @@ impl fmt::Display for Coverage {
     }
 }
 
-/// A DaemonSet that puts the CNI plugin on nodes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plugin {
-    /// `namespace/name`
-    pub name: String,
-    /// Whether it is ours; Linkerd's ignores `linkerd.io/setup-iptables: "false"`.
-    pub ours: bool,
-    placement: Placement,
-}
-
-impl Plugin {
-    /// Reads an `apps/v1` `DaemonSet`; nothing where it is not one of the CNI plugin.
-    pub fn read(object: &Value) -> Option<Self> {
-        let template = object.pointer("/spec/template")?;
-        let metadata = object.get("metadata")?;
-        let label = |key: &str| {
-            let of = |object: &Value| {
-                object
-                    .pointer("/metadata/labels")?
-                    .get(key)?
-                    .as_str()
-                    .map(str::to_owned)
-            };
-            of(object).or_else(|| of(template))
-        };
-        let ours = label("app.kubernetes.io/name").is_some_and(|name| name == "outrigger-cni");
-        let linkerds = label("k8s-app").is_some_and(|name| name == "linkerd-cni");
-        let field = |key: &str| metadata.get(key).and_then(Value::as_str).unwrap_or_default();
-        let name = format!("{}/{}", field("namespace"), field("name"));
-        (ours || linkerds).then(|| Self {
-            name,
-            ours,
-            placement: Placement::of(&Pod::new(template)),
-        })
-    }
-
-    fn covers(&self, node: &Node) -> bool {
-        self.placement.admits(node)
-    }
-}
-
 /// Judges one placement against every Linux node; `failing` says of a node, by name, whether the plugin has been failing
 /// there for long.
 pub fn judge<'n>(
@@ -174,7 +135,7 @@ pub fn judge<'n>(
 /// A label that a plugin's own selector asks for, and that no uncovered node has.
 fn selector(placement: &Placement, with: &[&Node], without: &[&Node], plugins: &[Plugin]) -> Option<(String, String)> {
     let has = |node: &Node, key: &String, value: &String| node.labels.get(key) == Some(value);
-    let labels = plugins.iter().flat_map(|plugin| plugin.placement.node_selector());
+    let labels = plugins.iter().flat_map(Plugin::node_selector);
     let (key, value) = labels.filter(|(key, _)| !placement.selects(key)).find(|(key, value)| {
         with.iter().any(|node| has(node, key, value)) && !without.iter().any(|node| has(node, key, value))
     })?;
@@ -184,17 +145,23 @@ fn selector(placement: &Placement, with: &[&Node], without: &[&Node], plugins: &
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use crate::pod::Pod;
+    use serde_json::{Value, json};
 
     fn node(name: &str, labels: &Value) -> Node {
         Node::read(&json!({"metadata": {"name": name, "labels": labels}}))
     }
 
     fn plugin(spec: &Value) -> Plugin {
-        let daemon_set = json!({
+        let mut daemon_set = json!({
             "metadata": {"namespace": "linkerd-cni", "name": "linkerd-cni", "labels": {"k8s-app": "linkerd-cni"}},
-            "spec": {"template": {"spec": spec}},
+            "spec": {"template": {"spec": {"volumes": [{"name": "net", "hostPath": {"path": "/etc/cni/net.d"}}]}}},
         });
+        let fields = spec.as_object().unwrap().clone();
+        daemon_set["spec"]["template"]["spec"]
+            .as_object_mut()
+            .unwrap()
+            .extend(fields);
         Plugin::read(&daemon_set).unwrap()
     }
 
@@ -287,11 +254,5 @@ mod tests {
             "the CNI plugin has been failing for 5 minutes on 1 of 2 nodes that it is meant for and the pod can land on, a \
              among them"
         );
-    }
-
-    #[test]
-    fn other_daemon_sets_are_no_plugins() {
-        let other = json!({"metadata": {"name": "x"}, "spec": {"template": {"spec": {}}}});
-        assert_eq!(Plugin::read(&other), None);
     }
 }

@@ -2,9 +2,9 @@
 
 use super::{Namespace, Round, Trace};
 use crate::config::Installation;
-use crate::config::annotation::{CNI_RESOURCE, CONTROL_PLANE_COMPONENT, MIRROR_POD, inject_mode};
+use crate::config::annotation::{ADMISSION_WEBHOOKS, CNI_RESOURCE, CONTROL_PLANE_COMPONENT, MIRROR_POD, inject_mode};
 use crate::inject::{NETWORK_VALIDATOR, PROXY, PROXY_INIT, SERVICE_ACCOUNT};
-use crate::pod::{Pod, boolean, container_name, list, text};
+use crate::pod::{Pod, boolean, container_name, image, list, text};
 use serde_json::Value;
 use std::fmt;
 
@@ -40,6 +40,8 @@ pub enum SkipReason {
     NodeCriticalPod,
     /// The pod is part of Linkerd's control plane or of the CNI plugin.
     ControlPlanePod,
+    /// A label of the namespace keeps the API server from asking the webhook.
+    WebhooksDisabled,
     /// No redirection fits, and the operator wants such pods admitted without a proxy.
     NoRedirectionAdmitted,
 }
@@ -62,15 +64,20 @@ impl SkipReason {
             Self::SystemNamespace => "system_namespace",
             Self::NodeCriticalPod => "node_critical_pod",
             Self::ControlPlanePod => "control_plane_pod",
+            Self::WebhooksDisabled => "webhooks_disabled",
             Self::NoRedirectionAdmitted => "no_redirection_admitted",
         }
     }
 
     /// Whether the pod is the cluster's or Linkerd's own, which is never touched, whatever it carries.
-    pub(super) fn is_of_the_cluster(self) -> bool {
+    pub fn is_of_the_cluster(self) -> bool {
         matches!(
             self,
-            Self::MirrorPod | Self::SystemNamespace | Self::NodeCriticalPod | Self::ControlPlanePod
+            Self::MirrorPod
+                | Self::SystemNamespace
+                | Self::NodeCriticalPod
+                | Self::ControlPlanePod
+                | Self::WebhooksDisabled
         )
     }
 }
@@ -98,6 +105,9 @@ impl fmt::Display for SkipReason {
             Self::SystemNamespace => "pods of kube-system are left alone",
             Self::NodeCriticalPod => "pods of priority class system-node-critical are left alone",
             Self::ControlPlanePod => "pods of Linkerd's control plane and of its CNI plugin are left alone",
+            Self::WebhooksDisabled => {
+                "config.linkerd.io/admission-webhooks: disabled at the namespace keeps the API server from asking the webhook"
+            }
             Self::NoRedirectionAdmitted => "no way to redirect the pod's traffic is left, and onRefused is skip",
         })
     }
@@ -159,12 +169,22 @@ pub fn judge(
         (namespace.name == "kube-system", SkipReason::SystemNamespace),
         (critical, SkipReason::NodeCriticalPod),
         (control_plane, SkipReason::ControlPlanePod),
+        // Who is asked all the same is registered for such namespaces too.
+        (
+            round == Round::First && has_webhooks_disabled(namespace),
+            SkipReason::WebhooksDisabled,
+        ),
     ];
     let reasons = found
         .into_iter()
         .filter_map(|(applies, reason)| applies.then_some(reason))
         .collect();
     Eligibility { reasons, annotated_at }
+}
+
+fn has_webhooks_disabled(namespace: &Namespace<'_>) -> bool {
+    let label = namespace.labels.and_then(|labels| labels.get(ADMISSION_WEBHOOKS));
+    label.is_some_and(|value| value == "disabled")
 }
 
 /// Why Linkerd's own injector leaves `pod` alone: its reasons, and no others. It reads `linkerd.io/inject` as annotation alone.
@@ -253,13 +273,7 @@ fn has_sidecar(pod: &Pod<'_>) -> bool {
 
 /// Whether the container's image is one of `repositories`, in any registry.
 fn has_image(container: &Value, repositories: &[&str]) -> bool {
-    let image = text(container, "image").unwrap_or_default();
-    let name = image.split('@').next().unwrap_or_default();
-    let repository = match name.rsplit_once(':') {
-        // A colon before the last slash belongs to the registry's port.
-        Some((repository, tag)) if !tag.contains('/') => repository,
-        _ => name,
-    };
+    let repository = image(text(container, "image").unwrap_or_default()).repository;
     repositories.iter().any(|known| {
         repository
             .strip_suffix(known)

@@ -6,6 +6,7 @@ use super::policies::{Opinion, kind};
 use super::reason::{DenyReason, InjectReason};
 use super::refusal::Refusal;
 use super::trace::Trace;
+use crate::config::Variant;
 use crate::inject::Redirection;
 use crate::inject::patch::Patch;
 use std::fmt;
@@ -75,6 +76,17 @@ impl fmt::Display for SkipReasons {
     }
 }
 
+/// What is done otherwise than the values say, so that policies take the pod and nodes can run it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tailoring {
+    /// What a policy refuses otherwise.
+    pub variant: Variant,
+    /// A label that the pod's node must have.
+    pub node_selector: Option<(String, String)>,
+    /// Whether the debug container that was asked for is left out.
+    pub without_debug: bool,
+}
+
 /// A decision with everything that led to it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
@@ -90,6 +102,8 @@ pub struct Decision {
     pub trace: Trace,
     /// The patch of the pod; empty where nothing is to be changed.
     pub patch: Patch,
+    /// What the patch does otherwise than the values say.
+    pub tailoring: Tailoring,
 }
 
 /// A decision under way: everything but its outcome.
@@ -100,6 +114,7 @@ pub(super) struct Draft {
     pub(super) warnings: Vec<Warning>,
     pub(super) trace: Trace,
     pub(super) patch: Patch,
+    pub(super) tailoring: Tailoring,
 }
 
 impl Decision {
@@ -171,6 +186,7 @@ impl Draft {
             warnings: Vec::new(),
             trace,
             patch: Patch::default(),
+            tailoring: Tailoring::default(),
         }
     }
 
@@ -207,6 +223,7 @@ impl Draft {
             warnings,
             trace,
             patch,
+            tailoring,
         } = self;
         Decision {
             outcome,
@@ -215,6 +232,7 @@ impl Draft {
             warnings,
             trace,
             patch,
+            tailoring,
         }
     }
 }

@@ -23,6 +23,17 @@ pub(super) mod kind {
     pub(in crate::decide) const PROBE: &str = "probe";
 }
 
+/// Every kind of policy that can stand in a pod's way.
+pub const KINDS: [&str; 7] = [
+    kind::POD_SECURITY,
+    kind::POD_SECURITY_POLICY,
+    kind::CONSTRAINTS,
+    kind::LIMIT_RANGE,
+    kind::RESOURCE_QUOTA,
+    kind::VALIDATION,
+    kind::PROBE,
+];
+
 /// The policy of an opinion where none took the pod.
 const NO_POLICY: &str = "none";
 

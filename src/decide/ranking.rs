@@ -3,7 +3,7 @@
 use super::{Coverage, InjectReason};
 use crate::config::Config;
 use crate::inject::{PROXY, Redirection};
-use crate::pod::{Pod, container_name, integer, object, text};
+use crate::pod::{Pod, container_name, text};
 use serde_json::Value;
 
 /// A redirection that is worth a try.
@@ -93,7 +93,7 @@ pub(super) fn starved<'a>(pod: &Pod<'a>, config: &Config, user: i64) -> Vec<&'a 
     let starved = pod
         .init_containers()
         .iter()
-        .filter(|container| user_of(pod, container) != Some(user));
+        .filter(|container| pod.user_of(container) != Some(user));
     let mut names: Vec<_> = starved.map(|container| container_name(container)).collect();
     names.dedup();
     names
@@ -105,12 +105,6 @@ pub(crate) fn container_of_user<'a>(pod: &Pod<'a>, user: i64) -> Option<&'a str>
     let stays = |container: &&&Value| text(container, "restartPolicy") == Some("Always");
     let mut beside = pod.init_containers().iter().filter(stays).chain(pod.containers());
     beside
-        .find(|container| container_name(container) != PROXY && user_of(pod, container) == Some(user))
+        .find(|container| container_name(container) != PROXY && pod.user_of(container) == Some(user))
         .map(|container| container_name(container))
-}
-
-/// The user that a container asks for, itself or through its pod.
-fn user_of(pod: &Pod<'_>, container: &Value) -> Option<i64> {
-    let own = object(container, "securityContext").and_then(|context| integer(context, "runAsUser"));
-    own.or_else(|| integer(pod.security_context()?, "runAsUser"))
 }

@@ -5,7 +5,7 @@
 //! works.
 
 use crate::config::Users;
-use crate::pod::{self, Pod};
+use crate::pod::Pod;
 use crate::policy::UserIds;
 
 /// Why there are none.
@@ -40,10 +40,7 @@ pub fn choose(ids: &UserIds, wanted: Users, pod: &Pod<'_>) -> Result<Users, NoUs
 
 /// The users that the containers of `pod` run as, where `given` is for those that name none.
 fn taken(pod: &Pod<'_>, given: Option<i64>) -> Vec<i64> {
-    let user = |context: Option<_>| context.and_then(|context| pod::integer(context, "runAsUser"));
-    let inherited = user(pod.security_context()).or(given);
-    let own = |container| user(pod::object(container, "securityContext"));
-    let users = pod.all_containers().map(|container| own(container).or(inherited));
+    let users = pod.all_containers().map(|container| pod.user_of(container).or(given));
     let mut users: Vec<_> = users.flatten().collect();
     users.sort_unstable();
     users.dedup();

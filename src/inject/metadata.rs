@@ -46,6 +46,14 @@ impl Metadata {
         }
     }
 
+    /// Says which node selector the pod gets, so that it can be taken out again.
+    pub fn hold_to(&mut self, node_selector: Option<&(String, String)>) {
+        if let Some((key, _)) = node_selector {
+            self.annotations
+                .insert(annotation::NODE_SELECTOR.to_owned(), key.clone());
+        }
+    }
+
     /// Says which redirection was chosen: the CNI plugin obeys it.
     #[must_use]
     pub fn with_redirection(mut self, redirection: Redirection) -> Self {

@@ -12,6 +12,7 @@ use std::borrow::Cow;
 pub(super) fn container(config: &Config) -> Result<Container<'_>, ShapeError> {
     let values = &config.values;
     let init = &values.proxy_init;
+    let args = arguments(values, proxy::user(config))?;
     if init.close_wait_timeout_secs != 0 && !init.run_as_root {
         return Err(ShapeError::CloseWaitNeedsRoot);
     }
@@ -20,7 +21,7 @@ pub(super) fn container(config: &Config) -> Result<Container<'_>, ShapeError> {
         image: rules_image(values),
         image_pull_policy: rules_pull_policy(values),
         command: vec!["/usr/lib/linkerd/linkerd2-proxy-init"],
-        args: arguments(values, proxy::user(config))?,
+        args,
         resources: proxy::resources(values),
         security_context: security_context(config),
         termination_message_policy: Some("FallbackToLogsOnError"),

@@ -9,6 +9,10 @@
 //!
 //! This room never does I/O.
 
+mod stream;
+
+pub use stream::{Piece, Splitter};
+
 use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::ser::{Serialize, Serializer};
 use serde_json::{Map, Number, Value};
@@ -51,11 +55,15 @@ pub enum ManifestError {
 /// Nothing at all between two separators is no document; white space or a comment is one, with the value null.
 pub fn read(text: &str) -> Result<Vec<Document<'_>>, ManifestError> {
     let mut documents = Vec::new();
-    for Chunk { line, text } in chunks(text)? {
-        for (offset, text) in json_stream(text) {
-            let value = parse(text, line + offset)?;
-            documents.push(Document { text, value });
+    let mut rest = text;
+    let mut splitter = Splitter::default();
+    for line in text.split_inclusive('\n') {
+        if let Some(piece) = splitter.push(line)? {
+            rest = piece.read_at(rest, &mut documents)?;
         }
+    }
+    if let Some(piece) = splitter.finish() {
+        piece.read_at(rest, &mut documents)?;
     }
     Ok(documents)
 }
@@ -96,41 +104,6 @@ pub fn to_yaml(value: &Value) -> Result<String, ManifestError> {
 /// Writes `value` as JSON on one line, ending in a newline.
 pub fn to_json(value: &Value) -> String {
     format!("{value}\n")
-}
-
-/// What stands between two separators.
-struct Chunk<'a> {
-    /// Its first line, from 1.
-    line: usize,
-    text: &'a str,
-}
-
-/// Splits at separators: lines that start with `---`, wherever YAML would see the end of a document too.
-fn chunks(text: &str) -> Result<Vec<Chunk<'_>>, ManifestError> {
-    let mut chunks = Vec::new();
-    let mut rest = text;
-    let (mut first, mut length) = (1, 0);
-    for (line, content) in (1..).zip(text.split_inclusive('\n')) {
-        let Some(trailing) = content.strip_prefix("---") else {
-            length += content.len();
-            continue;
-        };
-        let trailing = trailing.trim();
-        if !trailing.is_empty() && !trailing.starts_with('#') {
-            let text = content.trim_end().to_owned();
-            return Err(ManifestError::Separator { line, text });
-        }
-        let (text, tail) = rest.split_at(length);
-        chunks.push(Chunk { line: first, text });
-        rest = tail.strip_prefix(content).unwrap_or_default();
-        (first, length) = (line + 1, 0);
-    }
-    chunks.push(Chunk {
-        line: first,
-        text: rest,
-    });
-    chunks.retain(|chunk| !chunk.text.is_empty());
-    Ok(chunks)
 }
 
 /// Splits JSON documents that follow one another, each with the number of lines before it; anything else stays whole.
@@ -178,6 +151,12 @@ fn parse(text: &str, line: usize) -> Result<Value, ManifestError> {
         with_snippet: false,
     };
     let node: Result<Node, _> = serde_saphyr::from_str_with_options(text, options);
+    // Characters that are right in JSON and wrong in YAML.
+    let in_json = |_: &_| {
+        let odd = text.contains(|c| ('\u{7f}'..='\u{9f}').contains(&c));
+        odd.then(|| serde_json::from_str::<Node>(text).ok()).flatten()
+    };
+    let node = node.or_else(|error| in_json(&error).ok_or(error));
     node.map(|node| node.0).map_err(|error| {
         let options = serde_saphyr::render_options! {
             formatter: &Words,

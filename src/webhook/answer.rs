@@ -10,7 +10,7 @@ use crate::cluster::events::{Event, Reason};
 use crate::cluster::{self, Cluster, LookupError};
 use crate::config::Installation;
 use crate::config::annotation::CREATED_BY;
-use crate::decide::{self, Caution, Coverage, Decision, Facts, Inputs, Round, Setup, SetupError, SkipReason, Trace};
+use crate::decide::{self, Caution, Decision, Facts, Inputs, Round, Setup, SetupError, SkipReason, Trace};
 use crate::inject::Owner;
 use crate::pod::Pod;
 use crate::pod::workload::Kind;
@@ -46,9 +46,11 @@ pub struct Answer {
     pub event: Option<Event>,
     /// The owner for the log line, as in `deployment/web`; the object's name is logged where there is none.
     pub owner: Option<String>,
-    /// Whether a dry run contradicts what is configured.
-    pub contradicts: bool,
-    /// Labels of the metric. `decision` and `redirection` are logged too.
+    /// The kinds of what the pod's author should know.
+    pub cautions: Vec<Caution>,
+    /// The kinds of policies that stood in the way of a pod that is denied.
+    pub refused_by: Vec<&'static str>,
+    /// Labels of the metric. `outcome`, `decision` and `redirection` are logged too.
     pub labels: AnswerLabels,
     /// What Linkerd would count; nothing where it would fail before it counts.
     pub linkerd: Option<LinkerdCount>,
@@ -81,14 +83,15 @@ pub enum ReadError {
     Setup(#[from] SetupError),
 }
 
-/// Reads the files' contents for the control plane in `namespace`; without trust anchors those of the values count.
-pub fn read(values: &[u8], trust_anchors: Option<&[u8]>, namespace: &str) -> Result<Installation, ReadError> {
+/// Reads the files' contents for the control plane in `namespace`: values, later documents over earlier ones; without trust
+/// anchors those of the values count.
+pub fn read(values: &[&[u8]], trust_anchors: Option<&[u8]>, namespace: &str) -> Result<Installation, ReadError> {
     let text = |bytes, what| std::str::from_utf8(bytes).map_err(|source| ReadError::Text { what, source });
     let anchors = trust_anchors
         .map(|bytes| text(bytes, "the trust anchors"))
         .transpose()?;
-    let documents = [text(values, "the values")?];
-    Ok(Installation::parse(&documents, anchors, namespace).map_err(SetupError::from)?)
+    let documents: Result<Vec<_>, _> = values.iter().map(|values| text(values, "the values")).collect();
+    Ok(Installation::parse(&documents?, anchors, namespace).map_err(SetupError::from)?)
 }
 
 /// Completes a configuration, for [`App`].
@@ -156,11 +159,11 @@ impl App {
     /// Asks for the decision with what the cluster is known to be.
     fn ask(&self, setup: &Setup, question: &Question<'_>) -> Decision {
         let known = self.cluster.facts(&Pod::new(question.template));
-        let coverage = coverage(setup, &known);
+        let coverage = known.coverage_with(setup);
         let namespace = question.namespace;
-        let probe = self
-            .cluster
-            .probe(&namespace.name, Some(&namespace.labels), SystemTime::now());
+        let probe = known
+            .findings
+            .word(&namespace.name, Some(&namespace.labels), SystemTime::now());
         let server = known.server.unwrap_or_else(|| Server::from(Release::NEWEST));
         let inputs = Inputs {
             pod: question.template,
@@ -223,22 +226,6 @@ fn is_ours_already(decision: &Decision, pod: &Value) -> bool {
             .is_some_and(|by| by.starts_with(OURS))
 }
 
-fn coverage(setup: &Setup, known: &cluster::Facts) -> Arc<Coverage> {
-    setup.coverage(known.coverage.clone()).unwrap_or_else(|| {
-        let troubles: Vec<_> = known
-            .troubles
-            .iter()
-            .map(|(resource, why)| format!("{resource}: {why}"))
-            .collect();
-        let why = if troubles.is_empty() {
-            "nothing is known of the nodes yet".to_owned()
-        } else {
-            troubles.join("; ")
-        };
-        Arc::new(Coverage::Unknown { why })
-    })
-}
-
 impl Answer {
     /// What is not ours to change.
     fn untouched() -> Self {
@@ -248,8 +235,10 @@ impl Answer {
             audit: Vec::new(),
             event: None,
             owner: None,
-            contradicts: false,
+            cautions: Vec::new(),
+            refused_by: Vec::new(),
             labels: AnswerLabels {
+                outcome: "skip",
                 decision: "not_ours",
                 redirection: "none",
                 level: "",
@@ -263,6 +252,7 @@ impl Answer {
             outcome: Outcome::Denied { code, message },
             audit: spoken::audit_of_denial(decision),
             labels: AnswerLabels {
+                outcome: "deny",
                 decision,
                 redirection: "none",
                 level: "",
@@ -328,10 +318,8 @@ impl Answer {
             event: owner
                 .filter(|_| known.is_some())
                 .and_then(|owner| event(&decision, owner, namespace)),
-            contradicts: decision
-                .warnings
-                .iter()
-                .any(|warning| warning.caution == Caution::ProbeContradicts),
+            cautions: spoken::cautions(&decision),
+            refused_by: spoken::refused_by(&decision),
             labels: spoken::labels(&decision),
             outcome: spoken::outcome(decision),
             linkerd: Some(linkerd),

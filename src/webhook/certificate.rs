@@ -1,21 +1,38 @@
-//! The server's certificate: from a folder, as a mounted Secret has it, or made for this process alone.
+//! The server's certificate: from a folder, as a mounted Secret has it, from a Secret that the replicas look after themselves,
+//! or made for this process alone.
 
+mod issue;
 mod looker;
+mod lookout;
+mod object;
+mod registration;
+mod standing;
+mod trust;
+mod upkeep;
 mod validity;
 
+pub use issue::{Issued, issue};
 pub(crate) use looker::looker;
-pub use validity::{Validity, not_after, validity};
+pub(super) use lookout::look;
+pub(super) use object::Object;
+pub(super) use registration::Service;
+pub use standing::Standing;
+pub(super) use upkeep::Upkeep;
+pub use validity::{Validity, issuer, not_after, validity};
 
 use super::reload::{LoadError, Reloaded, Source};
+use arc_swap::ArcSwapOption;
 use rustls::crypto::CryptoProvider;
+use rustls::crypto::aws_lc_rs::sign::any_supported_type;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem};
 use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
-use rustls::{ServerConfig, version};
+use rustls::{InconsistentKeys, ServerConfig, version};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
+use zeroize::Zeroize;
 
 /// How long a certificate made for this process is good for: it ends with the process, so long past that.
 const SELF_MADE_LIFE: Duration = Duration::from_secs(365 * 24 * 60 * 60);
@@ -49,6 +66,8 @@ pub enum CertificateError {
 pub enum Certificate {
     /// From the files of a folder.
     Files(Reloaded<CertifiedKey>),
+    /// Of the replicas' own making; nothing as long as there is none.
+    Own(ArcSwapOption<CertifiedKey>),
     /// Made for this process.
     SelfMade(Arc<CertifiedKey>),
 }
@@ -58,6 +77,11 @@ impl Certificate {
     pub fn load(folder: &Path) -> Result<Self, LoadError> {
         let sources = ["tls.crt", "tls.key"].map(|name| Source::File(folder.join(name)));
         Reloaded::load(sources, parse).map(Self::Files)
+    }
+
+    /// One that is still to be made, and shown.
+    pub fn own() -> Self {
+        Self::Own(ArcSwapOption::empty())
     }
 
     /// Makes a certificate for `localhost`, the loopback addresses and `names`.
@@ -78,18 +102,26 @@ impl Certificate {
         Ok(Self::SelfMade(Arc::new(key)))
     }
 
-    /// The certificate in use and its key.
-    pub fn current(&self) -> Arc<CertifiedKey> {
+    /// The certificate in use and its key; nothing where there is none yet.
+    pub fn current(&self) -> Option<Arc<CertifiedKey>> {
         match self {
-            Self::Files(files) => files.current(),
-            Self::SelfMade(key) => Arc::clone(key),
+            Self::Files(files) => Some(files.current()),
+            Self::Own(shown) => shown.load_full(),
+            Self::SelfMade(key) => Some(Arc::clone(key)),
+        }
+    }
+
+    /// Shows `key` from now on, where the replicas look after the certificate themselves.
+    fn show(&self, key: Arc<CertifiedKey>) {
+        if let Self::Own(shown) = self {
+            shown.store(Some(key));
         }
     }
 }
 
 impl ResolvesServerCert for Certificate {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(self.current())
+        self.current()
     }
 }
 
@@ -110,14 +142,25 @@ fn provider() -> CryptoProvider {
     rustls::crypto::aws_lc_rs::default_provider()
 }
 
-fn parse(certificate: &[u8], key: &[u8]) -> Result<Arc<CertifiedKey>, CertificateError> {
+fn parse([certificate, key]: [&[u8]; 2]) -> Result<Arc<CertifiedKey>, CertificateError> {
+    pair(certificate, key)
+}
+
+/// The pair that two texts in PEM are. Of the key, only what rustls has made of it is left.
+fn pair(certificate: &[u8], key: &[u8]) -> Result<Arc<CertifiedKey>, CertificateError> {
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(certificate).collect();
     let chain = chain.map_err(CertificateError::Certificate)?;
     if chain.is_empty() {
         return Err(CertificateError::NoCertificate);
     }
-    let key = PrivateKeyDer::from_pem_slice(key).map_err(CertificateError::Key)?;
-    Ok(Arc::new(CertifiedKey::from_der(chain, key, &provider())?))
+    let mut der = PrivateKeyDer::from_pem_slice(key).map_err(CertificateError::Key)?;
+    let key = any_supported_type(&der);
+    der.zeroize();
+    let pair = CertifiedKey::new(chain, key?);
+    match pair.keys_match() {
+        Ok(()) | Err(rustls::Error::InconsistentKeys(InconsistentKeys::Unknown)) => Ok(Arc::new(pair)),
+        Err(error) => Err(error.into()),
+    }
 }
 
 #[cfg(test)]

@@ -1,14 +1,20 @@
 //! Metrics, in OpenMetrics. Every label takes few values, but for `namespace` of Linkerd's two counters: dashboards ask for
 //! it, and only namespaces that exist are counted.
 
+mod admission;
+mod certificate;
 mod linkerd;
+mod nodes;
 mod probe;
 
+pub use admission::{Admission, AnswerLabels};
+pub use certificate::Certificates;
 pub use linkerd::LinkerdRequest;
 
 use crate::cluster::events::{Counts, Events};
 use crate::cluster::index::Freshness;
 use crate::cluster::{self, Cluster};
+use crate::webhook::certificate::Validity;
 use linkerd::{Counters, Linkerd};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric, text};
@@ -16,7 +22,6 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
-use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 use std::fmt;
@@ -33,18 +38,9 @@ pub struct Metrics {
     pub connections: Connections,
     /// Files that are reloaded.
     pub reloads: Reloads,
+    /// The certificate as API servers see it.
+    pub certificate: Certificates,
     linkerd: Arc<Linkerd>,
-}
-
-/// Requests and their answers.
-#[derive(Debug)]
-pub struct Admission {
-    answers: Family<AnswerLabels, Counter>,
-    duration: Histogram,
-    refused: Family<RefusalLabels, Counter>,
-    contradictions: Counter,
-    /// Requests that are being answered.
-    pub in_flight: Gauge,
 }
 
 /// Connections to the webhook's port.
@@ -62,24 +58,10 @@ pub struct Connections {
 pub struct Reloads {
     done: Family<ReloadLabels, Counter>,
     failing: Family<FilesLabels, Gauge>,
-    /// When the certificate in use ends, in seconds since 1970.
-    pub certificate_end: Gauge,
-}
-
-/// Labels of an answer.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct AnswerLabels {
-    /// The code of the decision.
-    pub decision: &'static str,
-    /// `init-container`, `cni` or `none`.
-    pub redirection: &'static str,
-    /// The Pod Security level that the namespace enforces.
-    pub level: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct RefusalLabels {
-    reason: &'static str,
+    certificate_start: Gauge,
+    certificate_end: Gauge,
+    /// When the first of the trust anchors in use ends, in seconds since 1970; 0 where there is none to be read.
+    pub trust_anchors_end: Gauge,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -113,7 +95,9 @@ impl Metrics {
         let admission = Admission::register(ours);
         let connections = Connections::register(ours);
         let reloads = Reloads::register(ours);
+        let certificate = Certificates::register(ours);
         ours.register_collector(Box::new(probe::Findings(Arc::clone(&cluster))));
+        ours.register_collector(Box::new(nodes::Nodes(Arc::clone(&cluster))));
         ours.register_collector(Box::new(Watches(cluster)));
         ours.register_collector(Box::new(Published(events)));
         Self {
@@ -121,6 +105,7 @@ impl Metrics {
             admission,
             connections,
             reloads,
+            certificate,
             linkerd,
         }
     }
@@ -136,54 +121,6 @@ impl Metrics {
     /// changes the object, and holds the reasons for leaving it alone otherwise.
     pub fn count_as_linkerd(&self, request: &LinkerdRequest, skipped: Option<&str>) {
         self.linkerd.count(request, skipped);
-    }
-}
-
-impl Admission {
-    fn register(registry: &mut Registry) -> Self {
-        let all = Self {
-            answers: Family::default(),
-            // 50 µs to 1.6 s: an answer from warm caches takes a few hundred microseconds.
-            duration: Histogram::new(exponential_buckets(0.000_05, 2.0, 16)),
-            refused: Family::default(),
-            contradictions: Counter::default(),
-            in_flight: Gauge::default(),
-        };
-        registry.register("admission_answers", "Reviews that were answered", all.answers.clone());
-        let help = "Time from the head of a request to its answer";
-        registry.register_with_unit("admission_duration", help, Unit::Seconds, all.duration.clone());
-        registry.register(
-            "admission_refused",
-            "Requests that were no review, or not answered",
-            all.refused.clone(),
-        );
-        registry.register(
-            "probe_contradictions",
-            "Pods for which a dry run contradicts what is configured",
-            all.contradictions.clone(),
-        );
-        registry.register(
-            "admission_in_flight",
-            "Requests that are being answered",
-            all.in_flight.clone(),
-        );
-        all
-    }
-
-    /// Counts an answer that took `seconds`.
-    pub fn answered(&self, labels: &AnswerLabels, seconds: f64) {
-        self.answers.get_or_create(labels).inc();
-        self.duration.observe(seconds);
-    }
-
-    /// Counts a pod for which a dry run contradicts what is configured.
-    pub fn contradicted(&self) {
-        self.contradictions.inc();
-    }
-
-    /// Counts a request that got an error.
-    pub fn refused(&self, reason: &'static str) {
-        self.refused.get_or_create(&RefusalLabels { reason }).inc();
     }
 }
 
@@ -212,14 +149,33 @@ impl Reloads {
         registry.register("reloads", "Changed files that were read again", all.done.clone());
         let help = "Whether files have changed into something that cannot be used";
         registry.register("reload_failing", help, all.failing.clone());
-        let help = "When the certificate in use ends";
-        registry.register_with_unit(
-            "certificate_expiry_timestamp",
-            help,
-            Unit::Seconds,
-            all.certificate_end.clone(),
-        );
+        let times = [
+            (
+                "certificate_start_timestamp",
+                "When the certificate in use began",
+                &all.certificate_start,
+            ),
+            (
+                "certificate_expiry_timestamp",
+                "When the certificate in use ends",
+                &all.certificate_end,
+            ),
+            (
+                "trust_anchors_expiry_timestamp",
+                "When the first of the trust anchors in use ends, 0 where there are none",
+                &all.trust_anchors_end,
+            ),
+        ];
+        for (name, help, gauge) in times {
+            registry.register_with_unit(name, help, Unit::Seconds, gauge.clone());
+        }
         all
+    }
+
+    /// Notes for how long the certificate in use is good.
+    pub fn certificate(&self, validity: Validity) {
+        self.certificate_start.set(validity.not_before);
+        self.certificate_end.set(validity.not_after);
     }
 
     /// Counts that `files` changed, and whether their content is in use now.

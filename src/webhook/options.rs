@@ -6,6 +6,14 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// Names of Linkerd's injector: of the Service that API servers call, of the Secret with its certificate, and of the
+/// registration.
+pub const SERVICE: &str = "linkerd-proxy-injector";
+/// See [`SERVICE`].
+pub const SECRET: &str = "linkerd-proxy-injector-k8s-tls";
+/// See [`SERVICE`].
+pub const REGISTRATION: &str = "linkerd-proxy-injector-webhook-config";
+
 /// What the server is started with. [`Options::in_cluster`] has the paths and ports of Linkerd's injector.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -13,10 +21,14 @@ pub struct Options {
     pub listen: SocketAddr,
     /// Where probes and metrics are answered.
     pub admin_listen: SocketAddr,
-    /// The folder of `tls.crt` and `tls.key`; without one a certificate is made that lasts as long as the process.
-    pub tls_dir: Option<PathBuf>,
+    /// Where the server's certificate comes from.
+    pub certificate: CertificateSource,
+    /// The name of the `MutatingWebhookConfiguration` by which API servers call the server.
+    pub registration: String,
     /// The values document.
     pub values: Option<PathBuf>,
+    /// Values that lie over that document.
+    pub overrides: Option<PathBuf>,
     /// The trust anchors, in PEM.
     pub trust_anchors: Option<PathBuf>,
     /// The namespace of the control plane.
@@ -25,6 +37,17 @@ pub struct Options {
     pub facts: FactSource,
     /// How long things may take.
     pub timings: Timings,
+}
+
+/// Where the server's certificate comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CertificateSource {
+    /// `tls.crt` and `tls.key` of a folder.
+    Folder(PathBuf),
+    /// The Secret of that name in the control plane's namespace, which the replicas look after themselves.
+    Secret(String),
+    /// It is made for this process, and lasts as long.
+    Process,
 }
 
 /// Where facts about the cluster come from.
@@ -61,6 +84,9 @@ pub struct Timings {
     /// For an HTTP/2 connection between two requests. More than the 90 seconds after which an API server leaves by itself,
     /// so that none is closed just when it is needed.
     pub idle: Duration,
+    /// How long bundles vouch for a certificate of the replicas' own before it is shown: API servers learn of a bundle by a
+    /// watch, most within a second; one whose watch has failed tries again after half a minute.
+    pub settle: Duration,
     /// Between the first signal and the moment when no more connections are accepted: API servers need it to notice that
     /// this pod is not ready any more. A refused connection may be a pod that is created without a proxy.
     pub linger: Duration,
@@ -77,6 +103,7 @@ impl Timings {
         body: Duration::from_secs(2),
         head: Duration::from_secs(15),
         idle: Duration::from_secs(2 * 60),
+        settle: Duration::from_secs(2 * 60),
         linger: Duration::from_secs(3),
         drain: Duration::from_secs(5),
     };
@@ -94,8 +121,10 @@ impl Options {
         Self {
             listen: any(8443),
             admin_listen: any(9995),
-            tls_dir: Some("/var/run/linkerd/tls".into()),
+            certificate: CertificateSource::Folder("/var/run/linkerd/tls".into()),
+            registration: REGISTRATION.to_owned(),
             values: Some("/var/run/linkerd/config/values".into()),
+            overrides: None,
             trust_anchors: Some("/var/run/linkerd/identity/trust-roots/ca-bundle.crt".into()),
             linkerd_namespace: "linkerd".to_owned(),
             facts: FactSource::Server { kubeconfig: None },
@@ -106,7 +135,7 @@ impl Options {
     /// Alone, for a cluster that consists of `objects`: no files, and nobody to notice that it stops.
     pub fn standalone(objects: Vec<Value>, server: Option<Server>) -> Self {
         Self {
-            tls_dir: None,
+            certificate: CertificateSource::Process,
             values: None,
             trust_anchors: None,
             facts: FactSource::Manifests { objects, server },

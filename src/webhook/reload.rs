@@ -1,4 +1,4 @@
-//! A pair of files whose content is read again every so often.
+//! Files that belong together, whose content is read again every so often.
 //!
 //! Kubernetes replaces a mounted Secret or ConfigMap by swapping a symbolic link, which watches on the files miss, so the
 //! content itself is compared. Content that cannot be used never replaces content that can.
@@ -10,7 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Where one content of a pair comes from.
+/// Where one of the contents comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// A file that must be there.
@@ -45,7 +45,7 @@ impl fmt::Display for Source {
     }
 }
 
-/// Why a pair of files cannot be used.
+/// Why files cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
@@ -58,12 +58,10 @@ pub enum LoadError {
         source: io::Error,
     },
     /// What the files hold cannot be used.
-    #[error("cannot use {first} with {second}: {source}")]
+    #[error("cannot use {}: {source}", together(sources))]
     Content {
-        /// The first file.
-        first: Source,
-        /// The second file.
-        second: Source,
+        /// The files.
+        sources: Vec<Source>,
         /// Why not.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
@@ -80,11 +78,11 @@ pub enum Change {
     Kept(LoadError),
 }
 
-type Parse<T> = dyn Fn(&[u8], &[u8]) -> Result<Arc<T>, Box<dyn std::error::Error + Send + Sync>> + Send + Sync;
+type Parse<T> = dyn Fn(&[Vec<u8>]) -> Result<Arc<T>, Box<dyn std::error::Error + Send + Sync>> + Send + Sync;
 
-/// The value that a pair of files holds, kept up to date by [`Reloaded::check`].
+/// The value that files hold together, kept up to date by [`Reloaded::check`].
 pub struct Reloaded<T> {
-    sources: [Source; 2],
+    sources: Vec<Source>,
     parse: Box<Parse<T>>,
     current: ArcSwap<T>,
     /// Digest of what was seen last, usable or not; nothing where it could not be read.
@@ -92,15 +90,19 @@ pub struct Reloaded<T> {
 }
 
 impl<T: 'static> Reloaded<T> {
-    /// Reads the pair for the first time; `parse` is asked again whenever the content changes.
-    pub fn load<E>(
-        sources: [Source; 2],
-        parse: impl Fn(&[u8], &[u8]) -> Result<Arc<T>, E> + Send + Sync + 'static,
+    /// Reads the files for the first time; `parse` is asked again whenever their content changes.
+    pub fn load<E, const N: usize>(
+        sources: [Source; N],
+        parse: impl Fn([&[u8]; N]) -> Result<Arc<T>, E> + Send + Sync + 'static,
     ) -> Result<Self, LoadError>
     where
         E: std::error::Error + Send + Sync + 'static,
     {
-        let parse: Box<Parse<T>> = Box::new(move |first, second| parse(first, second).map_err(Into::into));
+        let parse: Box<Parse<T>> = Box::new(move |contents| {
+            let all: [&[u8]; N] = std::array::from_fn(|place| contents.get(place).map_or(&[][..], Vec::as_slice));
+            parse(all).map_err(Into::into)
+        });
+        let sources = Vec::from(sources);
         let contents = read(&sources)?;
         let value = evaluate(&parse, &sources, &contents)?;
         Ok(Self {
@@ -129,7 +131,7 @@ impl<T: 'static> Reloaded<T> {
         if *seen == Some(digest) {
             return Change::None;
         }
-        // A swap between the two reads would pair an old file with a new one: believe only what reads the same twice.
+        // A swap between two reads would pair an old file with a new one: believe only what reads the same twice.
         if !read(&self.sources).is_ok_and(|again| again == contents) {
             return Change::None;
         }
@@ -152,22 +154,27 @@ impl<T> fmt::Debug for Reloaded<T> {
     }
 }
 
-fn read([first, second]: &[Source; 2]) -> Result<[Vec<u8>; 2], LoadError> {
-    Ok([first.read()?, second.read()?])
+fn read(sources: &[Source]) -> Result<Vec<Vec<u8>>, LoadError> {
+    sources.iter().map(Source::read).collect()
 }
 
-fn evaluate<T: 'static>(parse: &Parse<T>, sources: &[Source; 2], contents: &[Vec<u8>; 2]) -> Result<Arc<T>, LoadError> {
-    let [first, second] = contents;
-    parse(first, second).map_err(|source| {
-        let [first, second] = sources.clone();
-        LoadError::Content { first, second, source }
+fn evaluate<T: 'static>(parse: &Parse<T>, sources: &[Source], contents: &[Vec<u8>]) -> Result<Arc<T>, LoadError> {
+    parse(contents).map_err(|source| LoadError::Content {
+        sources: sources.to_vec(),
+        source,
     })
 }
 
-/// Identifies a pair of contents; a private key is not kept for the comparison.
-fn digest([first, second]: &[Vec<u8>; 2]) -> [u8; 32] {
-    let parts = [Sha256::digest(first), Sha256::digest(second)];
-    Sha256::digest(parts.concat()).into()
+/// The files by name.
+fn together(sources: &[Source]) -> String {
+    let files = sources.iter().filter(|source| **source != Source::Nothing);
+    files.map(ToString::to_string).collect::<Vec<_>>().join(" with ")
+}
+
+/// Identifies contents; a private key is not kept for the comparison.
+fn digest(contents: &[Vec<u8>]) -> [u8; 32] {
+    let parts: Vec<u8> = contents.iter().flat_map(Sha256::digest).collect();
+    Sha256::digest(parts).into()
 }
 
 #[cfg(test)]
@@ -176,7 +183,7 @@ mod tests {
     use std::num::ParseIntError;
     use tempfile::TempDir;
 
-    fn sum(first: &[u8], second: &[u8]) -> Result<Arc<i32>, ParseIntError> {
+    fn sum([first, second]: [&[u8]; 2]) -> Result<Arc<i32>, ParseIntError> {
         let number = |bytes: &[u8]| String::from_utf8_lossy(bytes).parse::<i32>();
         Ok(Arc::new(number(first)? + number(second)?))
     }
@@ -234,7 +241,7 @@ mod tests {
 
     #[test]
     fn a_source_may_be_nothing() {
-        let lengths = |first: &[u8], second: &[u8]| Ok::<_, io::Error>(Arc::new(first.len() + second.len()));
+        let lengths = |all: [&[u8]; 2]| Ok::<_, io::Error>(Arc::new(all.concat().len()));
         let pair = Reloaded::load([Source::optional(None), Source::Nothing], lengths).unwrap();
         assert_eq!(*pair.current(), 0);
     }

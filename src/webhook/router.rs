@@ -102,8 +102,10 @@ impl Entrance {
     fn note(&self, review: &Review, answer: Answer, elapsed: Duration) {
         log(review, &answer, elapsed);
         self.metrics.admission.answered(&answer.labels, elapsed.as_secs_f64());
-        if answer.contradicts {
-            self.metrics.admission.contradicted();
+        self.metrics.admission.warned(&answer.cautions);
+        // Who only tries something out is told, and nobody else need be.
+        if matches!(answer.outcome, Outcome::Denied { .. }) && !review.dry_run {
+            self.metrics.admission.denied(&answer.refused_by);
         }
         if let Some(linkerd) = &answer.linkerd {
             self.metrics

@@ -2,10 +2,12 @@
 
 use super::admin::Admin;
 use super::answer::{self, App};
-use super::certificate::{Certificate, CertificateError, not_after, server_config};
+use super::certificate::{
+    Certificate, CertificateError, Object, Service, Upkeep, look, not_after, server_config, validity,
+};
 use super::listener::{Limits, Listener, bind};
 use super::metrics::{Connections, Metrics, Reloads};
-use super::options::{FactSource, Options, Timings};
+use super::options::{CertificateSource, FactSource, Options, SERVICE, Timings};
 use super::reload::{Change, LoadError, Reloaded, Source};
 use super::router::Entrance;
 use super::shutdown::{Phase, reached};
@@ -16,6 +18,7 @@ use crate::decide::Setup;
 use futures::future::{self, BoxFuture};
 use kube::Client;
 use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -83,16 +86,17 @@ impl Server {
     pub async fn bind(options: Options) -> Result<Self, ServeError> {
         let certificate = Arc::new(certificate(&options)?);
         let setup = Arc::new(setup(&options)?);
-        let (cluster, client) = cluster(options.facts, &options.linkerd_namespace).await?;
+        let (cluster, client) = cluster(&options.facts, &options.linkerd_namespace).await?;
         let cluster = Arc::new(cluster);
-        let (events, publish) = Events::through(client);
+        cluster.set_pod_security(&setup.current().pod_security);
+        let (events, publish) = Events::through(client.clone());
         let metrics = Arc::new(Metrics::new(Arc::clone(&cluster), events.clone()));
         let stopping = Arc::new(AtomicBool::new(false));
 
         let timings = options.timings;
         let limits = Limits::within(&timings);
         let (socket, admin_address) = listen(options.admin_listen).await?;
-        let router = admin(&cluster, &metrics, &stopping).router();
+        let router = admin(&cluster, &certificate, &metrics, &stopping).router();
         let admin = Listener::new(socket, router, None, limits, Connections::default());
 
         let app = App {
@@ -110,10 +114,19 @@ impl Server {
             metrics.connections.clone(),
         );
 
-        let reloading = reload(Arc::clone(&certificate), setup, metrics.reloads.clone(), timings.reload);
+        let files = Files {
+            certificate: Arc::clone(&certificate),
+            setup,
+            cluster: Arc::clone(&cluster),
+        };
+        let reloading = reload(files, metrics.reloads.clone(), timings.reload);
+        let registered = match client {
+            Some(client) => look_after(client, &options, Arc::clone(&certificate), &metrics),
+            None => Box::pin(future::ready(())),
+        };
         let watching = async move { cluster.watch().await };
         let background = Box::pin(async {
-            future::join3(watching, publish, reloading).await;
+            future::join4(watching, publish, reloading, registered).await;
         });
         Ok(Self {
             webhook,
@@ -137,9 +150,9 @@ impl Server {
         self.admin_address
     }
 
-    /// The certificate that clients are shown, in DER.
+    /// The certificate that clients are shown, in DER; nothing where there is none yet.
     pub fn certificate(&self) -> Option<CertificateDer<'static>> {
-        self.certificate.current().cert.first().cloned()
+        self.certificate.current()?.cert.first().cloned()
     }
 
     /// Serves until `phase` says to stop: readiness goes first, new connections are taken for a while longer, requests that
@@ -197,14 +210,22 @@ pub async fn serve_admin(
 }
 
 /// What the webhook's port for probes and metrics tells.
-fn admin(cluster: &Arc<Cluster>, metrics: &Arc<Metrics>, stopping: &Arc<AtomicBool>) -> Admin {
+fn admin(
+    cluster: &Arc<Cluster>,
+    certificate: &Certificate,
+    metrics: &Arc<Metrics>,
+    stopping: &Arc<AtomicBool>,
+) -> Admin {
     let (cluster, metrics, stopping) = (Arc::clone(cluster), Arc::clone(metrics), Arc::clone(stopping));
+    let standing = matches!(certificate, Certificate::Own(_)).then(|| Arc::clone(&metrics.certificate.standing));
     let ready = move || {
         if stopping.load(Ordering::Relaxed) {
             return Err("stopping".to_owned());
         }
-        let unknown = || "the cluster is not known yet".to_owned();
-        cluster.settled().then_some(()).ok_or_else(unknown)
+        if !cluster.settled() {
+            return Err("the cluster is not known yet".to_owned());
+        }
+        standing.as_ref().map_or(Ok(()), |standing| standing.ready())
     };
     Admin::new(ready, move || metrics.encode())
 }
@@ -221,13 +242,14 @@ async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServeE
 
 /// The configuration, and how it is read again.
 fn setup(options: &Options) -> Result<Reloaded<Setup>, LoadError> {
-    let sources = [&options.values, &options.trust_anchors].map(|path| Source::optional(path.as_deref()));
+    let files = [&options.values, &options.overrides, &options.trust_anchors];
+    let sources = files.map(|path| Source::optional(path.as_deref()));
     let mounted = options.trust_anchors.is_some();
     // Where there is no cluster, nothing has to be installed in it.
     let standalone = matches!(options.facts, FactSource::Manifests { .. });
     let namespace = options.linkerd_namespace.clone();
-    Reloaded::load(sources, move |values, anchors| {
-        let installation = answer::read(values, mounted.then_some(anchors), &namespace)?;
+    Reloaded::load(sources, move |[values, overrides, anchors]| {
+        let installation = answer::read(&[values, overrides], mounted.then_some(anchors), &namespace)?;
         answer::complete(match standalone {
             true => installation.with_placeholders(),
             false => installation,
@@ -236,20 +258,55 @@ fn setup(options: &Options) -> Result<Reloaded<Setup>, LoadError> {
 }
 
 fn certificate(options: &Options) -> Result<Certificate, ServeError> {
-    match &options.tls_dir {
-        Some(folder) => Ok(Certificate::load(folder)?),
-        None => Ok(Certificate::make(&[format!(
-            "linkerd-proxy-injector.{}.svc",
-            options.linkerd_namespace
-        )])?),
+    Ok(match &options.certificate {
+        CertificateSource::Folder(folder) => Certificate::load(folder)?,
+        CertificateSource::Secret(_) => Certificate::own(),
+        CertificateSource::Process => Certificate::make(&[service(options).host()])?,
+    })
+}
+
+/// The Service that API servers call.
+fn service(options: &Options) -> Service {
+    Service {
+        namespace: options.linkerd_namespace.clone(),
+        name: SERVICE.to_owned(),
+    }
+}
+
+/// Looks after the certificate where it is ours, and else whether API servers take it.
+fn look_after(
+    client: Client,
+    options: &Options,
+    certificate: Arc<Certificate>,
+    metrics: &Arc<Metrics>,
+) -> BoxFuture<'static, ()> {
+    let registration = Object::registration(client.clone(), &options.registration);
+    let service = service(options);
+    match &options.certificate {
+        CertificateSource::Secret(name) => {
+            let upkeep = Upkeep {
+                secret: Object::secret(client, &service.namespace, name),
+                registration,
+                service,
+                settle: options.timings.settle,
+                certificate,
+                metrics: Arc::clone(metrics),
+            };
+            Box::pin(upkeep.run())
+        }
+        CertificateSource::Folder(_) => {
+            let standing = Arc::clone(&metrics.certificate.standing);
+            Box::pin(look(registration, service, certificate, standing))
+        }
+        CertificateSource::Process => Box::pin(future::ready(())),
     }
 }
 
 /// The cluster, and the client of its API server where it has one.
-async fn cluster(facts: FactSource, control_plane: &str) -> Result<(Cluster, Option<Client>), ServeError> {
+async fn cluster(facts: &FactSource, control_plane: &str) -> Result<(Cluster, Option<Client>), ServeError> {
     let kubeconfig = match facts {
-        FactSource::Manifests { objects, server } => return Ok((Cluster::of_manifests(&objects, server)?, None)),
-        FactSource::Server { kubeconfig } => kubeconfig,
+        FactSource::Manifests { objects, server } => return Ok((Cluster::of_manifests(objects, *server)?, None)),
+        FactSource::Server { kubeconfig } => kubeconfig.clone(),
     };
     let access = Access {
         kubeconfig,
@@ -260,9 +317,22 @@ async fn cluster(facts: FactSource, control_plane: &str) -> Result<(Cluster, Opt
     Ok((cluster, Some(client)))
 }
 
+/// What is read from files, and who depends on it.
+struct Files {
+    certificate: Arc<Certificate>,
+    setup: Arc<Reloaded<Setup>>,
+    cluster: Arc<Cluster>,
+}
+
 /// Compares the files again and again.
-async fn reload(certificate: Arc<Certificate>, setup: Arc<Reloaded<Setup>>, metrics: Reloads, pause: Duration) {
-    note_end(&certificate, &metrics);
+async fn reload(files: Files, metrics: Reloads, pause: Duration) {
+    let Files {
+        certificate,
+        setup,
+        cluster,
+    } = files;
+    note_validity(&certificate, &metrics);
+    note_anchors(&setup.current(), &metrics);
     let mut ticks = interval(pause);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -270,9 +340,12 @@ async fn reload(certificate: Arc<Certificate>, setup: Arc<Reloaded<Setup>>, metr
         if let Certificate::Files(files) = &*certificate
             && note(&files.check(), "certificate", &metrics)
         {
-            note_end(&certificate, &metrics);
+            note_validity(&certificate, &metrics);
         }
-        note(&setup.check(), "configuration", &metrics);
+        if note(&setup.check(), "configuration", &metrics) {
+            note_anchors(&setup.current(), &metrics);
+            cluster.set_pod_security(&setup.current().pod_security);
+        }
     }
 }
 
@@ -288,18 +361,27 @@ fn note(change: &Change, files: &'static str, metrics: &Reloads) -> bool {
     usable
 }
 
-/// Notes when the certificate in use ends.
-fn note_end(certificate: &Certificate, metrics: &Reloads) {
-    let Some(end) = certificate.current().cert.first().and_then(not_after) else {
+/// Notes for how long the certificate in use is good.
+fn note_validity(certificate: &Certificate, metrics: &Reloads) {
+    let current = certificate.current();
+    let Some(validity) = current.and_then(|current| validity(current.cert.first()?)) else {
         return;
     };
-    metrics.certificate_end.set(end);
+    metrics.certificate(validity);
     let now = SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
         .unwrap_or_default();
+    let end = validity.not_after;
     if end < i64::try_from(now.as_secs()).unwrap_or(i64::MAX) {
         warn!(end, "the certificate has ended: API servers will not call this webhook");
     }
+}
+
+/// Notes when the first of the trust anchors ends.
+fn note_anchors(setup: &Setup, metrics: &Reloads) {
+    let anchors = CertificateDer::pem_slice_iter(setup.installation.trust_anchors.as_bytes());
+    let first = anchors.filter_map(|anchor| not_after(&anchor.ok()?)).min();
+    metrics.trust_anchors_end.set(first.unwrap_or(0));
 }
 
 #[cfg(test)]

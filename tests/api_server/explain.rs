@@ -8,7 +8,7 @@ use kube::Client;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::cluster::{Cluster, Namespace, Options, create};
+use crate::cluster::{Cluster, Namespace, Options, create, plugin};
 
 /// A deployment without its namespace object: what the namespace says is the cluster's to tell.
 const DEPLOYMENT: &str = "\
@@ -34,7 +34,7 @@ metadata:
 ";
 
 /// Nodes, the plugin on one of them, a namespace that refuses `linkerd-init`, and a Linkerd installation.
-async fn furnish(client: &Client) {
+pub(crate) async fn furnish(client: &Client) {
     let level = [("pod-security.kubernetes.io/enforce", "baseline")];
     Namespace::create_named(client, "shop", &level, &[("linkerd.io/inject", "enabled")]).await;
     Namespace::create_named(client, "linkerd", &[], &[]).await;
@@ -42,19 +42,14 @@ async fn furnish(client: &Client) {
         let node = json!({"metadata": {"name": name, "labels": {"pool": pool}}});
         create(client, "/api/v1/nodes", &node).await;
     }
-    let labels = json!({"k8s-app": "linkerd-cni"});
-    let pod = json!({"nodeSelector": {"pool": "mesh"}, "containers": [{"name": "install", "image": "cni"}]});
-    let plugin = json!({
-        "metadata": {"name": "linkerd-cni", "labels": labels},
-        "spec": {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": pod}},
-    });
+    let plugin = plugin(false, &json!({"nodeSelector": {"pool": "mesh"}}));
     create(client, "/apis/apps/v1/namespaces/linkerd/daemonsets", &plugin).await;
     let values = json!({"metadata": {"name": "linkerd-config"}, "data": {"values": "linkerdVersion: edge-26.1.1"}});
     create(client, "/api/v1/namespaces/linkerd/configmaps", &values).await;
 }
 
 /// Lets `user` read namespaces, and nothing else.
-async fn allow_namespaces(client: &Client, user: &str) {
+pub(crate) async fn allow_namespaces(client: &Client, user: &str) {
     let rules = json!([{"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get"]}]);
     let role = json!({"metadata": {"name": user}, "rules": rules});
     create(client, "/apis/rbac.authorization.k8s.io/v1/clusterroles", &role).await;
@@ -72,7 +67,7 @@ async fn allow_namespaces(client: &Client, user: &str) {
 }
 
 /// The cluster's kubeconfig with a second context, in which one acts as `user`.
-fn kubeconfig(cluster: &Cluster, folder: &Path, user: &str) -> PathBuf {
+pub(crate) fn kubeconfig(cluster: &Cluster, folder: &Path, user: &str) -> PathBuf {
     let text = fs::read_to_string(cluster.kubeconfig()).unwrap();
     let mut configuration: Value = serde_json::from_str(&text).unwrap();
     let mut account = configuration["users"][0].clone();
@@ -177,6 +172,11 @@ async fn with_few_rights(cluster: &Cluster, client: &Client, folder: &Path) {
     );
     let (_, entry, said) = explain(&reader, &["--context", "reader", "--cni", "all"], &without_namespace);
     assert_eq!(entry["reason"], "cni_covers_every_node", "{said}");
+    let values = folder.join("values.yaml");
+    fs::write(&values, "cniEnabled: true\n").unwrap();
+    let values = ["--context", "reader", "--values", values.to_str().unwrap()];
+    let (_, entry, said) = explain(&reader, &values, &without_namespace);
+    assert_eq!(entry["reason"], "cni_covers_every_node", "the values say it: {said}");
 
     let stranger = kubeconfig(cluster, folder, "stranger");
     let (status, entry, said) = explain(&stranger, &["--context", "stranger"], DEPLOYMENT);

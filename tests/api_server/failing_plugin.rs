@@ -1,11 +1,12 @@
 //! The CNI plugin that has been failing on nodes, as its pods tell: watched with a right on the pods of its namespace alone.
+//! And one that is none.
 
 use std::time::Duration;
 
 use kube::Client;
 use serde_json::{Value, json};
 
-use crate::cluster::{Cluster, Namespace, Options, Reply, Verb, call, create, poll};
+use crate::cluster::{Cluster, Namespace, Options, Reply, Verb, call, create, plugin, poll};
 use crate::mesh;
 use crate::pod;
 use crate::scene::{PLAIN, Scene};
@@ -24,7 +25,8 @@ async fn furnish(cluster: &Cluster, client: &Client) {
         cluster.apply(&format!("cni-config/{file}"));
     }
     let labels = json!({"app.kubernetes.io/name": "outrigger-cni"});
-    let pod = json!({"serviceAccountName": "outrigger-cni", "containers": [{"name": "agent", "image": "agent"}]});
+    let pod = json!({"serviceAccountName": "outrigger-cni", "containers": [{"name": "agent", "image": "agent"}],
+        "volumes": [{"name": "net", "hostPath": {"path": "/etc/cni/net.d"}}]});
     let agents = "/apis/apps/v1/namespaces/linkerd-cni/daemonsets";
     let daemon_set = json!({
         "metadata": {"name": "outrigger-cni", "labels": labels},
@@ -117,4 +119,38 @@ async fn where_the_plugin_fails_for_long_nobody_counts_on_it() {
     for namespace in [&open, &closed] {
         until(&scene, namespace, |reply| is_meshed(reply, "cni") && !is_warned(reply)).await;
     }
+}
+
+#[tokio::test]
+async fn who_could_not_write_to_nodes_is_not_taken_for_the_plugin() {
+    let cluster = Cluster::start(Options::default()).await.unwrap();
+    let client = cluster.client().await;
+    create(&client, "/api/v1/nodes", &json!({"metadata": {"name": "n1"}})).await;
+    let level = [("pod-security.kubernetes.io/enforce", "baseline")];
+    let tenant = Namespace::create_named(&client, "tenant", &level, &[]).await;
+    let daemon_set = plugin(false, &json!({"tolerations": [{"operator": "Exists"}]}));
+    let created = tenant.post("apis/apps/v1", "daemonsets", &daemon_set).await;
+    assert_eq!(created.code, 201, "Pod Security only warns of it: {}", created.body);
+
+    let scene = Scene::in_cluster(&cluster, PLAIN).await;
+    let open = scene.meshed("privileged").await;
+    let reply = open.try_pod(&pod("web", &json!({}))).await;
+    assert!(
+        is_meshed(&reply, "init-container"),
+        "{} {:?}",
+        reply.message(),
+        reply.warnings
+    );
+    let log = scene.webhook.log();
+    let said = |words: &str| {
+        log.lines()
+            .any(|line| line.contains("tenant/linkerd-cni") && line.contains(words))
+    };
+    assert!(said("namespace tenant enforces baseline:latest"), "{log}");
+
+    // Once its namespace admits it, it could do as it says.
+    tenant
+        .label(&[("pod-security.kubernetes.io/enforce", "privileged")])
+        .await;
+    until(&scene, &open, |reply| is_meshed(reply, "cni")).await;
 }

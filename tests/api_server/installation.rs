@@ -1,19 +1,12 @@
-//! `webhook-config` as somebody installs it: certificate, manifests, Service and all, in a cluster of its own.
-//!
-//! Services have addresses of the loopback here, so that the API server reaches the webhook through its Service without
-//! any network. Only the Service's port differs from the manifests: nobody but root may serve 443.
+//! `webhook-config` as somebody installs it, in a cluster of its own, and what becomes of it.
 
-use std::fs;
-use std::net::Ipv4Addr;
-use std::process::Command;
 use std::time::Duration;
 
 use kube::Client;
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
 use crate::cluster::{
-    Cluster, FailurePolicy, Namespace, Options, Port, Reply, Verb, Webhook, WebhookOptions, call, poll,
+    Cluster, FailurePolicy, Installed, Namespace, Options, Reply, UNASKED, Verb, call, plugin, poll, with_services,
 };
 use crate::conformance_folder::conformance;
 use crate::fixtures::{LATEST, ask, questions, release};
@@ -23,128 +16,50 @@ use crate::{announce, mesh, pod};
 /// A watch that failed is tried again after half a minute at most.
 const LIMIT: Duration = Duration::from_secs(90);
 
-/// What a namespace says whose objects never go to the webhook.
-const UNASKED: (&str, &str) = ("config.linkerd.io/admission-webhooks", "disabled");
-
-const SERVICE: &str = "/api/v1/namespaces/linkerd/services/linkerd-proxy-injector";
-
-/// The cluster with everything installed.
-struct Installation {
-    cluster: Cluster,
-    client: Client,
-    webhook: Webhook,
-    /// What `outrigger certs` has written.
-    tls: TempDir,
-    port: u16,
-}
-
-impl Installation {
-    /// Follows `webhook-config/README.md`.
-    async fn new() -> Self {
-        let cluster = Cluster::start(options()).await.unwrap();
-        let client = cluster.client().await;
-        create_nodes(&client).await;
-        let tls = certificate();
-        // The account, and with it webhook-config/rbac.yaml, comes with the first webhook.
-        cluster.webhook_kubeconfig().await;
-        cluster.apply("webhook-config/service.yaml");
-        cluster.apply("webhook-config/deployment.yaml");
-        let service = call(&client, Verb::Get, SERVICE, None).await.unwrap().body;
-        let address: Ipv4Addr = service["spec"]["clusterIP"].as_str().unwrap().parse().unwrap();
-        let pem = |name: &str| fs::read_to_string(tls.path().join(name)).unwrap();
-        let listen = Port::reserve_on(address);
-        let port = listen.number();
-        let options = WebhookOptions {
-            listen,
-            pair: Some((pem("tls.crt"), pem("tls.key"))),
-            ..WebhookOptions::with_values(PLAIN)
-        };
-        let webhook = Webhook::start(&cluster, options).await.unwrap();
-        let patch = json!({"spec": {"ports": [{"name": "proxy-injector", "port": port}]}});
-        let patched = call(&client, Verb::Patch, SERVICE, Some(&patch)).await.unwrap();
-        assert!(patched.accepted(), "{}", patched.body);
-        let installation = Self {
-            cluster,
-            client,
-            webhook,
-            tls,
-            port,
-        };
-        installation.register(FailurePolicy::Ignore, false);
-        installation
-    }
-
-    /// Applies the webhook's configuration.
-    fn register(&self, policy: FailurePolicy, dry_run: bool) {
-        let text = policy.filled_in(&fs::read(self.tls.path().join("ca.crt")).unwrap(), self.port);
-        let file = self.tls.path().join("configuration.yaml");
-        fs::write(&file, text).unwrap();
-        let mut arguments = vec!["apply".to_owned(), format!("--filename={}", file.display())];
-        arguments.extend(dry_run.then(|| "--dry-run=server".to_owned()));
-        let output = self.cluster.kubectl(arguments);
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        assert_eq!(
-            String::from_utf8_lossy(&output.stderr),
-            "",
-            "no warning about {}",
-            policy.file()
-        );
-    }
-
-    /// Waits until a pod that is created in `namespace` gets `redirection`.
-    async fn until(&self, namespace: &Namespace, redirection: &str) -> Value {
-        let meshed = async || {
-            let tried = namespace.try_pod(&pod("web", &json!({}))).await;
-            (mesh::redirection(&tried.body) == Some(redirection)).then_some(tried.body)
-        };
-        let body = poll(LIMIT, meshed).await;
-        body.unwrap_or_else(|| panic!("no {redirection} in {}: {}", namespace.name, self.webhook.log()))
-    }
+/// Waits until a pod that is created in `namespace` gets `redirection`.
+async fn until(installed: &Installed, namespace: &Namespace, redirection: &str) -> Value {
+    let meshed = async || {
+        let tried = namespace.try_pod(&pod("web", &json!({}))).await;
+        (mesh::redirection(&tried.body) == Some(redirection)).then_some(tried.body)
+    };
+    let body = poll(LIMIT, meshed).await;
+    body.unwrap_or_else(|| panic!("no {redirection} in {}: {}", namespace.name, installed.webhook.log()))
 }
 
 #[tokio::test]
 async fn what_is_installed_works_and_survives_the_api_server() {
-    let mut installation = Installation::new().await;
-    let client = installation.client.clone();
+    let cluster = Cluster::start(options()).await.unwrap();
+    let client = cluster.client().await;
+    create_nodes(&client).await;
+    let mut installed = Installed::new(cluster, PLAIN).await;
+    installed.register(FailurePolicy::Ignore, &[]);
     let quiet = Namespace::create(&client, "quiet", &[(ENFORCE, "baseline")], &[]).await;
     let meshed = Namespace::create(&client, "meshed", &[(ENFORCE, "baseline")], &[INJECT]).await;
-    installation.until(&meshed, "cni").await;
-    installation.register(FailurePolicy::Fail, true);
+    until(&installed, &meshed, "cni").await;
+    let tried = installed.register(FailurePolicy::Fail, &["--dry-run=server"]);
+    assert_eq!(String::from_utf8_lossy(&tried.stderr), "", "no warning");
     the_deployment_is_restricted_clean(&client).await;
     clean_pods_are_meshed(&client).await;
 
-    installation.cluster.restart_api_server(options()).await.unwrap();
+    installed.cluster.restart_api_server(options()).await.unwrap();
     // What changes now is told by watches that have failed in the meantime.
     quiet.label(&[INJECT]).await;
-    installation.until(&quiet, "cni").await;
+    until(&installed, &quiet, "cni").await;
     create_node(&client, "bare", &json!({"kubernetes.io/os": "linux"})).await;
     let free = Namespace::create(&client, "free", &[], &[INJECT]).await;
-    installation.until(&free, "init-container").await;
-    let held = installation.until(&quiet, "cni").await;
+    until(&installed, &free, "init-container").await;
+    let held = until(&installed, &quiet, "cni").await;
     assert_eq!(held["spec"]["nodeSelector"], json!({"cni": "yes"}));
 
-    installation.register(FailurePolicy::Fail, false);
-    let Installation { webhook, cluster, .. } = installation;
+    installed.register(FailurePolicy::Fail, &[]);
+    let Installed { webhook, cluster, .. } = installed;
     assert!(webhook.stop().await.status.success());
     nobody_but_meshed_pods_needs_the_webhook(&client, &quiet).await;
     drop(cluster);
 }
 
 fn options() -> Options {
-    Options {
-        flags: vec!["--service-cluster-ip-range=127.96.0.0/16".to_owned()],
-        ..Options::default()
-    }
-}
-
-/// Makes a certificate as `certs/README.md` says.
-fn certificate() -> TempDir {
-    let folder = TempDir::new().unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_outrigger"));
-    command.args(["certs", "--dns", "linkerd-proxy-injector.linkerd.svc", "--out"]);
-    let output = command.arg(folder.path()).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    folder
+    with_services("127.96.0.0/16")
 }
 
 async fn create(client: &Client, path: &str, object: &Value) -> Reply {
@@ -167,17 +82,8 @@ async fn create_nodes(client: &Client) {
     create_node(client, "covered", &json!({"kubernetes.io/os": "linux", "cni": "yes"})).await;
     create_node(client, "windows", &json!({"kubernetes.io/os": "windows"})).await;
     let namespace = Namespace::create_named(client, "linkerd-cni", &[UNASKED], &[]).await;
-    let labels = json!({"k8s-app": "linkerd-cni"});
-    let daemon_set = json!({
-        "metadata": {"name": "linkerd-cni", "labels": labels},
-        "spec": {"selector": {"matchLabels": labels}, "template": {
-            "metadata": {"labels": labels},
-            "spec": {
-                "nodeSelector": {"cni": "yes"}, "tolerations": [{"operator": "Exists"}],
-                "containers": [{"name": "install-cni", "image": "cni"}],
-            },
-        }},
-    });
+    let somewhere = json!({"nodeSelector": {"cni": "yes"}, "tolerations": [{"operator": "Exists"}]});
+    let daemon_set = plugin(false, &somewhere);
     let reply = namespace.post("apis/apps/v1", "daemonsets", &daemon_set).await;
     assert_eq!(reply.code, 201, "{}", reply.body);
 }

@@ -17,7 +17,7 @@ fn label<'a>(reply: &'a Reply, kind: &str) -> Option<&'a str> {
 }
 
 /// The events on `object`, once they have happened `times` times in all: kind, reason and message of each.
-async fn events(namespace: &Namespace, object: &Value, times: i64) -> Vec<(String, String, String)> {
+pub(crate) async fn events(namespace: &Namespace, object: &Value, times: i64) -> Vec<(String, String, String)> {
     let told = async || {
         let events = namespace.get("api/v1", "events").await.body["items"].take();
         let events = events.as_array().cloned().unwrap_or_default();
@@ -33,13 +33,14 @@ async fn events(namespace: &Namespace, object: &Value, times: i64) -> Vec<(Strin
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let words = |event: &Value| {
         assert_eq!(event["source"]["component"], "linkerd-proxy-injector");
+        assert_eq!(event["type"], "Normal", "as all of Linkerd's are");
         let kind = text(&event["involvedObject"]["kind"]);
         (kind, text(&event["reason"]), text(&event["message"]))
     };
     events.iter().map(words).collect()
 }
 
-fn injected(kind: &str) -> (String, String, String) {
+pub(crate) fn injected(kind: &str) -> (String, String, String) {
     let message = "Linkerd sidecar proxy injected (cni_covers_every_node)";
     (kind.to_owned(), "Injected".to_owned(), message.to_owned())
 }

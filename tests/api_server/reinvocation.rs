@@ -15,8 +15,7 @@ use crate::{mesh, pod};
 /// The API server learns of a policy by a watch, in well under a second.
 const LIMIT: Duration = Duration::from_secs(30);
 
-const AGAIN: &str =
-    "outrigger_admission_answers_total{decision=\"sidecar_already_exists\",redirection=\"none\",level=\"baseline\"}";
+const AGAIN: &str = "outrigger_admission_answers_total{outcome=\"skip\",decision=\"sidecar_already_exists\",redirection=\"none\",level=\"baseline\"}";
 
 #[tokio::test]
 async fn a_pod_that_another_one_changes_has_one_proxy() {

@@ -35,7 +35,16 @@ fn folders_hold_what_they_like() {
     fs::create_dir(folder.path().join("dir/folder.yaml")).unwrap();
     fs::write(folder.path().join("dir/picture.png"), [0xff; 100]).unwrap();
     assert_eq!(explained(folder.path()), 4);
-    run(folder.path(), "inject --ignore-cluster dir").expect_failure(1, "dir/picture.png: is no text");
+    for command in ["inject --ignore-cluster", "uninject"] {
+        let run = run(folder.path(), &format!("{command} dir"));
+        assert_eq!(run.status, 0, "{}", run.said);
+        assert_eq!(run.printed.matches("kind: Pod").count(), 4, "{}", run.printed);
+        let passed_over =
+            "warning: passed over, for they do not end in .yaml, .yml, .json: dir/README.md, dir/picture.png\n";
+        assert!(run.said.starts_with(passed_over), "{}", run.said);
+    }
+    // What is named is meant.
+    run(folder.path(), "uninject dir/picture.png").expect_failure(1, "dir/picture.png: is no text");
 }
 
 #[test]

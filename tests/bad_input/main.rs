@@ -8,6 +8,8 @@
 
 mod files;
 mod manifests;
+mod rewriting;
+mod urls;
 mod usage;
 
 use std::path::Path;

@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use serde_json::{Value, json};
 
 use crate::answer::{Answer, text};
-use crate::cluster::FailurePolicy;
+use crate::cluster::{FailurePolicy, Installed};
 use crate::installation::{INJECT, Installation, REGISTRATION, expired, foreign_bundle};
 
 #[tokio::test]
@@ -148,12 +148,12 @@ async fn deadlock_and_order(installation: &Installation) {
 async fn away(installation: Installation) {
     let kubeconfig = installation.kubeconfig();
     let address = installation.address.clone();
-    let Installation {
+    let Installed {
         cluster,
         client,
         webhook,
         ..
-    } = installation;
+    } = installation.into_parts();
     let stopped = webhook.stop().await;
     let answer = Answer::until(&kubeconfig, &[], "dry_run_connection_refused").await;
     let faults = ["handshake_not_tried", "dry_run_connection_refused"];
@@ -177,7 +177,7 @@ async fn away(installation: Installation) {
         said.contains("context deadline exceeded") || said.contains("timeout"),
         "{said}"
     );
-    let said = answer.says("handshake_failed");
+    let said = answer.says("handshake_broken");
     assert!(said.contains("no handshake within 3 s"), "{said}");
     drop(silent);
 

@@ -1,8 +1,16 @@
-//! A look at the certificate where the webhook is reached another way than by its Service.
+//! A look at the certificate where the webhook is reached another way than by its Service, and one that no CA has issued.
+
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 
 use crate::answer::{Answer, run};
-use crate::cluster::Port;
-use crate::installation::Installation;
+use crate::cluster::{Port, poll};
+use crate::installation::{Installation, own_authority};
+
+/// The webhook looks for a new certificate every ten seconds.
+const LIMIT: Duration = Duration::from_secs(60);
 
 #[tokio::test]
 async fn the_webhook_is_looked_at_where_one_says() {
@@ -30,5 +38,26 @@ async fn the_webhook_is_looked_at_where_one_says() {
         &["-o", "yaml"],
     ] {
         assert_eq!(run(&kubeconfig, flags).status.code(), Some(2), "{flags:?}");
+    }
+}
+
+/// What `openssl req -x509` makes: a server's certificate that is its own authority. The API server takes it.
+#[tokio::test]
+async fn a_certificate_that_is_its_own_authority_is_taken_where_the_api_server_takes_it() {
+    let installation = Installation::new("127.108.0.0/16").await;
+    installation.meshed("shop", "privileged").await;
+    let (certificate, key) = own_authority();
+    installation.webhook.write_certificate(&certificate, &key);
+    installation.store(&certificate).await;
+    let bundle = STANDARD.encode(&certificate);
+    installation
+        .reregister(|entry| entry["clientConfig"]["caBundle"] = bundle.into())
+        .await;
+    let kubeconfig = installation.kubeconfig();
+    let well = async || Some(Answer::to(&kubeconfig, &[])).filter(|answer| answer.faults().is_empty());
+    let answer = poll(LIMIT, well).await;
+    let answer = answer.unwrap_or_else(|| panic!("{:#?}", Answer::to(&kubeconfig, &[])));
+    for code in ["serving_certificate", "handshake", "dry_run_injected"] {
+        assert!(answer.has(code), "{code}: {answer:#?}");
     }
 }

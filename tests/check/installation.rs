@@ -1,25 +1,20 @@
-//! An installation as `webhook-config` describes it, with nodes, a CNI plugin and Linkerd's configuration.
-//!
-//! Services have addresses of the loopback, so that API server and program reach the webhook through its Service. There
-//! are no controllers: what they would report is written by hand.
+//! An installation with nodes, a CNI plugin and Linkerd's configuration. There are no controllers: what they would report is
+//! written by hand.
 
 use std::fs;
-use std::net::Ipv4Addr;
+use std::ops::Deref;
 use std::path::PathBuf;
-use std::process::Command;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use kube::Client;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, KeyUsagePurpose};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
 use crate::cluster::{
-    Authority, Cluster, FailurePolicy, Namespace, Options, Port, Reply, Verb, Webhook, WebhookOptions, call,
+    Authority, Cluster, FailurePolicy, Installed, Namespace, Options, Reply, UNASKED, Verb, call, plugin, with_services,
 };
 
-const SERVICE: &str = "/api/v1/namespaces/linkerd/services/linkerd-proxy-injector";
 const SECRET: &str = "linkerd-proxy-injector-k8s-tls";
 const WEBHOOKS: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
 pub(crate) const REGISTRATION: &str = "linkerd-proxy-injector-webhook-config";
@@ -33,21 +28,19 @@ pub(crate) const INJECT: (&str, &str) = ("linkerd.io/inject", "enabled");
 /// The label by which a namespace enforces a level of Pod Security.
 pub(crate) const ENFORCE: &str = "pod-security.kubernetes.io/enforce";
 
-/// What a namespace says whose objects never go to the webhook.
-const UNASKED: (&str, &str) = ("config.linkerd.io/admission-webhooks", "disabled");
+/// Everything in place.
+pub(crate) struct Installation(Installed);
 
-pub(crate) struct Installation {
-    pub(crate) cluster: Cluster,
-    pub(crate) client: Client,
-    pub(crate) webhook: Webhook,
-    /// Where the Service sends to.
-    pub(crate) port: u16,
-    pub(crate) address: String,
-    tls: TempDir,
+impl Deref for Installation {
+    type Target = Installed;
+
+    fn deref(&self) -> &Installed {
+        &self.0
+    }
 }
 
 impl Installation {
-    /// Everything in place.
+    /// Services have addresses of `service_range`.
     pub(crate) async fn new(service_range: &str) -> Self {
         Self::in_cluster(service_range, None).await
     }
@@ -55,39 +48,18 @@ impl Installation {
     /// The same where the API server has this `AdmissionConfiguration`.
     pub(crate) async fn in_cluster(service_range: &str, admission: Option<Value>) -> Self {
         let cluster = Cluster::start(Options {
-            flags: vec![format!("--service-cluster-ip-range={service_range}")],
             admission,
-            ..Options::default()
+            ..with_services(service_range)
         });
-        let cluster = cluster.await.unwrap();
-        let client = cluster.client().await;
-        let tls = certificate();
-        // The account, and with it webhook-config/rbac.yaml, comes with the first webhook.
-        cluster.webhook_kubeconfig().await;
-        cluster.apply("webhook-config/service.yaml");
-        cluster.apply("webhook-config/deployment.yaml");
-        let service = call(&client, Verb::Get, SERVICE, None).await.unwrap().body;
-        let address: Ipv4Addr = service["spec"]["clusterIP"].as_str().unwrap().parse().unwrap();
-        let listen = Port::reserve_on(address);
-        let port = listen.number();
-        let pem = |name: &str| fs::read_to_string(tls.path().join(name)).unwrap();
-        let options = WebhookOptions {
-            listen,
-            pair: Some((pem("tls.crt"), pem("tls.key"))),
-            ..WebhookOptions::with_values(VALUES)
-        };
-        let webhook = Webhook::start(&cluster, options).await.unwrap();
-        let installation = Self {
-            address: format!("{address}:{port}"),
-            cluster,
-            client,
-            webhook,
-            port,
-            tls,
-        };
+        let installation = Self(Installed::new(cluster.await.unwrap(), VALUES).await);
         installation.furnish().await;
         installation.register(FailurePolicy::Fail);
         installation
+    }
+
+    /// What becomes of its parts is the test's.
+    pub(crate) fn into_parts(self) -> Installed {
+        self.0
     }
 
     pub(crate) fn kubeconfig(&self) -> PathBuf {
@@ -96,8 +68,6 @@ impl Installation {
 
     /// What controllers, Linkerd's chart and the operator would have put there.
     async fn furnish(&self) {
-        let port = json!({"spec": {"ports": [{"name": "proxy-injector", "port": self.port}]}});
-        self.patch(SERVICE, &port).await;
         let ready = json!({"status": {"replicas": 2, "readyReplicas": 2}});
         self.patch(
             "/apis/apps/v1/namespaces/linkerd/deployments/linkerd-proxy-injector/status",
@@ -117,20 +87,17 @@ impl Installation {
         let anchors =
             json!({"metadata": {"name": "linkerd-identity-trust-roots"}, "data": {"ca-bundle.crt": anchors()}});
         self.create(config_maps, &anchors).await;
-        let pem = |name: &str| STANDARD.encode(fs::read(self.tls.path().join(name)).unwrap());
+        let pem = |name: &str| STANDARD.encode(fs::read(self.file(name)).unwrap());
         let data = json!({"tls.crt": pem("tls.crt"), "tls.key": pem("tls.key")});
         let secret = json!({"metadata": {"name": SECRET}, "type": "kubernetes.io/tls", "data": data});
         self.create("/api/v1/namespaces/linkerd/secrets", &secret).await;
         create_nodes(&self.client).await;
+        self.cluster.apply("cni-config/rbac.yaml");
     }
 
     /// Applies the registration of `webhook-config`.
     pub(crate) fn register(&self, policy: FailurePolicy) {
-        let text = policy.filled_in(&fs::read(self.tls.path().join("ca.crt")).unwrap(), self.port);
-        let file = self.tls.path().join("configuration.yaml");
-        fs::write(&file, text).unwrap();
-        let output = self.cluster.kubectl(["apply", "--filename", file.to_str().unwrap()]);
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        self.0.register(policy, &[]);
     }
 
     /// Changes the registration by `change`, which gets its entry for pods.
@@ -165,7 +132,7 @@ impl Installation {
 
     /// The certificate of the webhook, PEM.
     pub(crate) fn certificate(&self) -> Vec<u8> {
-        fs::read(self.tls.path().join("tls.crt")).unwrap()
+        fs::read(self.file("tls.crt")).unwrap()
     }
 
     /// Puts `certificate`, PEM, into the webhook's Secret.
@@ -222,30 +189,13 @@ async fn create_nodes(client: &Client) {
         assert_eq!(reply.code, 201, "{}", reply.body);
     }
     let namespace = Namespace::create_named(client, "linkerd-cni", &[UNASKED, (ENFORCE, "privileged")], &[]).await;
-    let labels = json!({"app.kubernetes.io/name": "outrigger-cni", "linkerd.io/cni-resource": "true"});
-    let daemon_set = json!({
-        "metadata": {"name": "outrigger-cni", "labels": labels},
-        "spec": {"selector": {"matchLabels": labels}, "template": {
-            "metadata": {"labels": labels},
-            "spec": {"tolerations": [{"operator": "Exists"}], "containers": [{"name": "install-cni", "image": "cni"}]},
-        }},
-    });
+    let daemon_set = plugin(true, &json!({"tolerations": [{"operator": "Exists"}]}));
     post(&namespace, "apis/apps/v1", "daemonsets", &daemon_set).await;
     let status = json!({"status": {
         "desiredNumberScheduled": 2, "numberReady": 2, "currentNumberScheduled": 2, "numberMisscheduled": 0}});
     let path = "/apis/apps/v1/namespaces/linkerd-cni/daemonsets/outrigger-cni/status";
     let reply = call(client, Verb::Patch, path, Some(&status)).await.unwrap();
     assert!(reply.accepted(), "{}", reply.body);
-}
-
-/// Makes a certificate as `certs/README.md` says.
-fn certificate() -> TempDir {
-    let folder = TempDir::new().unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_outrigger"));
-    command.args(["certs", "--dns", "linkerd-proxy-injector.linkerd.svc", "--out"]);
-    let output = command.arg(folder.path()).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    folder
 }
 
 /// A trust anchor that is good until 2099, PEM.
@@ -266,6 +216,15 @@ pub(crate) fn expired() -> String {
     parameters.not_before = rcgen::date_time_ymd(2020, 1, 1);
     parameters.not_after = rcgen::date_time_ymd(2021, 1, 1);
     parameters.self_signed(&KeyPair::generate().unwrap()).unwrap().pem()
+}
+
+/// A certificate for the webhook that is its own authority, and its key, both PEM.
+pub(crate) fn own_authority() -> (String, String) {
+    let names = ["linkerd-proxy-injector.linkerd.svc".to_owned()];
+    let mut parameters = CertificateParams::new(names).unwrap();
+    parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let key = KeyPair::generate().unwrap();
+    (parameters.self_signed(&key).unwrap().pem(), key.serialize_pem())
 }
 
 /// The certificate of somebody whom the webhook has nothing to do with, as a `caBundle` has it.

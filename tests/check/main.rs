@@ -24,6 +24,7 @@ mod before;
 mod broken;
 mod certificates;
 mod crowd;
+mod failing_plugin;
 mod healthy;
 mod installation;
 mod rights;

@@ -83,6 +83,9 @@ async fn users(installation: &Installation, shop: &Namespace) {
     post(shop, "apis/apps/v1", "deployments", &deployment("clash", &clash)).await;
     let exempt = json!({"initContainers": [as_proxy("setup")]});
     post(shop, "apis/apps/v1", "deployments", &deployment("exempt", &exempt)).await;
+    let mut bare = deployment("bare", &exempt);
+    bare["spec"]["template"]["metadata"]["annotations"] = json!({"linkerd.io/setup-iptables": "false"});
+    post(shop, "apis/apps/v1", "deployments", &bare).await;
     let answer = Answer::to(&installation.kubeconfig(), &["--namespace", "shop"]);
     let said = answer.says("uid_clash");
     assert!(
@@ -90,7 +93,8 @@ async fn users(installation: &Installation, shop: &Namespace) {
         "{said}"
     );
     let said = answer.says("uid_exempt_init_container");
-    assert!(said.ends_with("shop/Deployment/exempt: setup"), "{said}");
+    let expected = "warning: init containers of 1 workload run as the proxy's user\nshop/Deployment/exempt: setup";
+    assert_eq!(said, expected, "nobody redirects the other one");
 }
 
 async fn network_policies(installation: &Installation, shop: &Namespace) {
@@ -126,18 +130,23 @@ async fn running_pods(installation: &Installation) {
     .await;
     let proxy = json!({"name": "linkerd-proxy", "image": "cr.l5d.io/linkerd/proxy:edge-25.1.1",
         "securityContext": {"runAsUser": 2102}});
-    post(
-        &quiet,
-        "api/v1",
-        "pods",
-        &pod("old", json!([proxy, {"name": "web", "image": "web"}])),
-    )
-    .await;
+    let web = json!({"name": "web", "image": "web", "securityContext": {"runAsUser": 2102}});
+    post(&quiet, "api/v1", "pods", &pod("bare", json!([proxy, web]))).await;
+    let mut old = pod("old", json!([proxy, {"name": "web", "image": "web"}]));
+    old["spec"]["initContainers"] = json!([{"name": "linkerd-init", "image": "init"}]);
+    post(&quiet, "api/v1", "pods", &old).await;
     let debug = json!({"name": "debug", "image": "x", "securityContext": {"runAsUser": 2102}});
     let path = "/api/v1/namespaces/quiet/pods/old/ephemeralcontainers";
     installation
         .patch(path, &json!({"spec": {"ephemeralContainers": [debug]}}))
         .await;
+    let mut on_node = pod("on-node", json!([{"name": "web", "image": "web"}]));
+    on_node["spec"]["hostNetwork"] = true.into();
+    post(&quiet, "api/v1", "pods", &on_node).await;
+    let mut mirror = pod("mirror", json!([{"name": "web", "image": "web"}]));
+    mirror["spec"]["nodeName"] = "n1".into();
+    mirror["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": "hash"});
+    post(&quiet, "api/v1", "pods", &mirror).await;
     let annotate = json!({"metadata": {"annotations": {INJECT.0: INJECT.1}}});
     installation.patch("/api/v1/namespaces/quiet", &annotate).await;
 
@@ -146,10 +155,18 @@ async fn running_pods(installation: &Installation) {
     let said = answer.says("pod_without_proxy");
     assert!(said.starts_with("warning: 1 running pod without a proxy"), "{said}");
     assert!(said.contains("\nquiet/early: created 2"), "{said}");
+    let said = answer.says("pod_left_alone");
+    assert!(
+        said.ends_with("\nquiet/on-node: hostNetwork is enabled (host_network_enabled)"),
+        "the mirror of a static pod is the kubelet's: {said}"
+    );
     let said = answer.says("proxy_version_skew");
-    assert!(said.ends_with("\nquiet/old: edge-25.1.1, not edge-26.11.1"), "{said}");
+    assert!(said.contains("\nquiet/old: edge-25.1.1, not edge-26.11.1"), "{said}");
     let said = answer.says("running_uid_clash");
-    assert!(said.ends_with("\nquiet/old: debug"), "{said}");
+    assert_eq!(
+        said, "failed: containers of 1 pod run as their proxy's user\nquiet/old: debug",
+        "nobody redirects the other one"
+    );
     assert!(answer.has("proxy_not_ready"), "{answer:#?}");
     assert!(
         !Answer::to(&kubeconfig, &[]).has("pod_without_proxy"),

@@ -17,11 +17,14 @@ pub(super) const USER: &str = "system:serviceaccount:linkerd:linkerd-proxy-injec
 /// The user that the probe's service account is.
 pub(super) const PROBE: &str = "system:serviceaccount:linkerd:outrigger-probe";
 
-/// Makes the account, and a kubeconfig with a token of it.
+/// Makes the account, with its namespace where that is not there, and a kubeconfig with a token of it.
 pub(super) async fn create(cluster: &Cluster) -> PathBuf {
     let client = cluster.client().await;
     let labels = [("config.linkerd.io/admission-webhooks", "disabled")];
-    Namespace::create_named(&client, NAMESPACE, &labels, &[]).await;
+    let there = call(&client, Verb::Get, &format!("/api/v1/namespaces/{NAMESPACE}"), None).await;
+    if !there.expect("the API server answers").accepted() {
+        Namespace::create_named(&client, NAMESPACE, &labels, &[]).await;
+    }
     cluster.apply("webhook-config/rbac.yaml");
     kubeconfig(cluster, NAMESPACE, NAME).await
 }
@@ -35,5 +38,5 @@ pub(super) async fn kubeconfig(cluster: &Cluster, namespace: &str, name: &str) -
     let reply = reply.expect("the API server answers");
     let token = reply.body.pointer("/status/token").and_then(Value::as_str);
     let token = token.unwrap_or_else(|| panic!("no token of {name}: {}", reply.body));
-    cluster.write_kubeconfig(&format!("{name}.kubeconfig"), token)
+    cluster.write_kubeconfig(&format!("{namespace}-{name}.kubeconfig"), token)
 }

@@ -49,6 +49,14 @@ impl Namespace {
         namespace
     }
 
+    /// Another namespace, which is there already.
+    pub(crate) fn named(&self, name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            client: self.client.clone(),
+        }
+    }
+
     /// The same namespace, seen through another client.
     pub(crate) fn seen_by(&self, client: &Client) -> Self {
         Self {

@@ -21,11 +21,19 @@ impl Port {
 
     /// A free port on `address`, which is of 127.0.0.0/8.
     pub(crate) fn reserve_on(address: Ipv4Addr) -> Self {
+        Self::hold(SocketAddr::from((address, 0)))
+    }
+
+    fn hold(address: SocketAddr) -> Self {
         let held = TcpSocket::new_v4().expect("a TCP socket can be made");
         held.set_reuseaddr(true).expect("SO_REUSEADDR can be set");
-        held.bind(SocketAddr::from((address, 0)))
-            .expect("a loopback port is free");
+        held.bind(address).expect("a loopback port is free");
         Self { held }
+    }
+
+    /// The same port, held once more. Nobody listens on it yet.
+    pub(crate) fn again(&self) -> Self {
+        Self::hold(self.address())
     }
 
     pub(crate) fn address(&self) -> SocketAddr {

@@ -1,6 +1,7 @@
 //! Making the API server call a webhook, for the namespaces of one test.
 
 use std::fs;
+use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -19,9 +20,6 @@ const TRIPWIRE: &str = "test/tripwire";
 
 /// The API server learns of a configuration by a watch, in well under a second.
 const LIMIT: Duration = Duration::from_secs(30);
-
-/// The first minor release that knows `matchConditions`. Before it, the manifest says, entries with some are left out.
-const SINCE_MATCH_CONDITIONS: u32 = 28;
 
 /// What the API server does with a request when its webhook cannot answer.
 #[derive(Clone, Copy, Debug)]
@@ -46,9 +44,18 @@ impl FailurePolicy {
         text.replace("      path: /\n", &format!("      path: /\n      port: {port}\n"))
     }
 
-    fn manifest(self) -> Value {
-        let text = fs::read_to_string(repository().join(self.file())).expect("the manifest is there");
-        serde_saphyr::from_str(&text).expect("the manifest is YAML")
+    /// What is installed for a server of that minor release.
+    pub(crate) fn manifest(self, minor: u32) -> Value {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_outrigger"));
+        program.args(["install", "--show-only=templates/mutating-webhook-configuration.yaml"]);
+        program.arg(format!("--server-version=1.{minor}"));
+        program.args(match self {
+            Self::Fail => &["--ha"][..],
+            Self::Ignore => &[],
+        });
+        let output = program.output().expect("the program runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_saphyr::from_slice(&output.stdout).expect("it prints YAML")
     }
 }
 
@@ -60,7 +67,7 @@ pub(crate) struct Registration {
 }
 
 impl Registration {
-    /// Has `webhook` called as `webhook-config` says, and waits until the API server heeds it.
+    /// Has `webhook` called as an installation says, and waits until the API server heeds it.
     pub(crate) async fn create(client: &Client, webhook: &Webhook, on_failure: FailurePolicy) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -68,11 +75,7 @@ impl Registration {
             name: format!("test-{number}"),
             label: format!("{LABEL}{number}"),
         };
-        let mut object = registration.configuration(webhook, on_failure);
-        if minor(client).await < SINCE_MATCH_CONDITIONS {
-            let entries = object["webhooks"].as_array_mut().expect("the manifest has webhooks");
-            entries.retain(|entry| entry.get("matchConditions").is_none());
-        }
+        let object = registration.configuration(webhook, on_failure.manifest(minor(client).await));
         let path = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
         let reply = call(client, Verb::Create, path, Some(&object))
             .await
@@ -87,11 +90,10 @@ impl Registration {
         (&self.label, "called")
     }
 
-    /// The manifest, for an address instead of a service and for namespaces with our label alone.
+    /// The manifest `object`, for an address instead of a service and for namespaces with our label alone.
     ///
     /// All entries come into force at once; one more tells when, for it cannot but fail.
-    fn configuration(&self, webhook: &Webhook, on_failure: FailurePolicy) -> Value {
-        let mut object = on_failure.manifest();
+    fn configuration(&self, webhook: &Webhook, mut object: Value) -> Value {
         object["metadata"]["name"] = self.name.as_str().into();
         let ours = json!({"key": self.label, "operator": "Exists"});
         let entries = object["webhooks"].as_array_mut().expect("the manifest has webhooks");

@@ -37,6 +37,8 @@ pub(crate) struct WebhookOptions {
     pub(crate) listen: Port,
     /// Certificate and key, PEM, in the place of a pair of its own authority.
     pub(crate) pair: Option<(String, String)>,
+    /// Whether it looks after its certificate itself, instead of being given one.
+    pub(crate) manages_certificate: bool,
     /// The kubeconfig of its account, in the place of that of `webhook-config`.
     pub(crate) kubeconfig: Option<PathBuf>,
 }
@@ -48,6 +50,7 @@ impl WebhookOptions {
             flags: Vec::new(),
             listen: Port::reserve(),
             pair: None,
+            manages_certificate: false,
             kubeconfig: None,
         }
     }
@@ -76,12 +79,18 @@ struct Files {
     admin: Port,
     kubeconfig: PathBuf,
     flags: Vec<String>,
+    manages_certificate: bool,
     scratch: TempDir,
 }
 
 impl Webhook {
     /// Starts the webhook and waits until it is ready. The error holds the end of its log.
     pub(crate) async fn start(cluster: &Cluster, options: WebhookOptions) -> Result<Self, String> {
+        Self::launch(cluster, options).await.ready().await
+    }
+
+    /// Starts the webhook.
+    pub(crate) async fn launch(cluster: &Cluster, options: WebhookOptions) -> Self {
         let authority = Authority::new();
         let kubeconfig = match options.kubeconfig {
             Some(kubeconfig) => kubeconfig,
@@ -94,6 +103,7 @@ impl Webhook {
             admin: Port::reserve(),
             kubeconfig,
             flags: options.flags,
+            manages_certificate: options.manages_certificate,
             scratch: TempDir::new().expect("a temporary folder can be made"),
         };
         if let Some((certificate, key)) = &options.pair {
@@ -101,7 +111,22 @@ impl Webhook {
         }
         files.write("values.yaml", &options.values);
         files.write("trust-anchors.pem", &files.authority.certificate());
-        files.spawn().await
+        files.spawn()
+    }
+
+    /// Waits until the webhook is ready. The error holds the end of its log.
+    pub(crate) async fn ready(mut self) -> Result<Self, String> {
+        let ready = poll(START_LIMIT, async || match self.process.ended() {
+            Some(status) => Some(Err(format!("the webhook ended: {status}"))),
+            None => matches!(self.read("/ready").await, Ok((200, _))).then_some(Ok(())),
+        });
+        let ready = ready
+            .await
+            .unwrap_or_else(|| Err(format!("the webhook is not ready after {START_LIMIT:?}")));
+        match ready {
+            Ok(()) => Ok(self),
+            Err(message) => Err(format!("{message}; {}", self.process.log_tail())),
+        }
     }
 
     /// Where the webhook serves TLS.
@@ -177,7 +202,7 @@ impl Webhook {
 impl Stopped {
     /// Starts the webhook again, on the same ports and files.
     pub(crate) async fn start(self) -> Result<Webhook, String> {
-        self.files.spawn().await
+        self.files.spawn().ready().await
     }
 }
 
@@ -186,8 +211,8 @@ impl Files {
         fs::write(self.scratch.path().join(name), text).expect("a file of the webhook can be written");
     }
 
-    /// Starts the process and waits for `/ready`.
-    async fn spawn(self) -> Result<Webhook, String> {
+    /// Starts the process.
+    fn spawn(self) -> Webhook {
         let file = |name: &str| self.scratch.path().join(name);
         let mut command = Command::new(env!("CARGO_BIN_EXE_outrigger"));
         command
@@ -196,23 +221,17 @@ impl Files {
             .arg(&self.kubeconfig)
             .args(["--listen", &self.listen.address().to_string()])
             .args(["--admin-listen", &self.admin.address().to_string()])
-            .arg("--tls-dir")
-            .arg(self.tls.path())
             .arg("--values")
             .arg(file("values.yaml"))
             .arg("--trust-anchors")
-            .arg(file("trust-anchors.pem"))
-            .args(&self.flags);
-        let mut process = Process::spawn("webhook", &mut command, self.scratch.path());
-        let ready = poll(START_LIMIT, async || match process.ended() {
-            Some(status) => Some(Err(format!("the webhook ended: {status}"))),
-            None => matches!(read(self.admin.address(), "/ready").await, Ok((200, _))).then_some(Ok(())),
-        });
-        let ready = ready
-            .await
-            .unwrap_or_else(|| Err(format!("the webhook is not ready after {START_LIMIT:?}")));
-        ready.map_err(|message| format!("{message}; {}", process.log_tail()))?;
-        Ok(Webhook { process, files: self })
+            .arg(file("trust-anchors.pem"));
+        match self.manages_certificate {
+            true => command.arg("--manage-certificate"),
+            false => command.arg("--tls-dir").arg(self.tls.path()),
+        };
+        command.args(&self.flags);
+        let process = Process::spawn("webhook", &mut command, self.scratch.path());
+        Webhook { process, files: self }
     }
 }
 

@@ -198,34 +198,66 @@ async fn the_plugin_stays_while_its_daemon_set_does_and_goes_with_it() {
 }
 
 #[tokio::test]
-async fn the_plugin_stays_when_the_agents_token_ends_and_goes_when_both_accounts_are_gone() {
+async fn the_plugin_stays_while_the_agent_is_refused_and_goes_when_its_daemon_set_does() {
     // A server of its own: the accounts go.
     let cluster = Cluster::start(Options::default()).await.unwrap();
     let node = Node::create(&cluster, &json!([])).await;
     install(&cluster);
     let delete = |what: &[&str]| kubectl(&cluster, &[&["-n", "linkerd-cni", "delete"], what].concat());
-    // The API server remembers for a while whom it knows.
-    let refused = async |file: &str| {
-        let refused = async || (with_credentials(&node, file, "/version/none").await == 401).then_some(());
-        poll(LIMIT, refused)
-            .await
-            .expect("the API server knows the token no more");
-    };
 
     let token = node.bound_token(&cluster).await;
     let agent = node.start_as(&cluster, &token, &[]);
     node.ready(&agent).await;
     delete(&["pod", "agent", "--force", "--grace-period=0"]);
-    refused("agent-kubeconfig").await;
+    refused(&node, "agent-kubeconfig").await;
     assert!(agent.stop().await.success());
     assert_eq!(installed(&node), [true; 5]);
 
+    // Its account alone says nothing either.
     let agent = node.start(&cluster, &[]).await;
     node.ready(&agent).await;
-    delete(&["serviceaccount", "outrigger-cni", "outrigger-cni-plugin"]);
+    let accounts = ["serviceaccount", "outrigger-cni", "outrigger-cni-plugin"];
+    delete(&accounts);
     for file in ["agent-kubeconfig", "run/kubeconfig"] {
-        refused(file).await;
+        refused(&node, file).await;
     }
     assert!(agent.stop().await.success());
+    assert_eq!(installed(&node), [true; 5]);
+
+    // All at once, and the DaemonSet last.
+    install(&cluster);
+    let agent = node.start(&cluster, &[]).await;
+    node.ready(&agent).await;
+    delete(&accounts);
+    refused(&node, "agent-kubeconfig").await;
+    delete(&["role", "outrigger-cni"]);
+    delete(&["daemonset", "outrigger-cni", "--cascade=background"]);
+    assert!(agent.stop().await.success());
     assert_eq!(installed(&node), [false; 5]);
+}
+
+#[tokio::test]
+async fn the_plugin_stays_when_the_api_server_has_lost_its_keys() {
+    let mut cluster = Cluster::start(Options::default()).await.unwrap();
+    let node = Node::create(&cluster, &json!([])).await;
+    install(&cluster);
+    let agent = node.start(&cluster, &[]).await;
+    node.ready(&agent).await;
+    let key = rcgen::KeyPair::generate().unwrap();
+    fs::write(cluster.file("service-account.key"), key.serialize_pem()).unwrap();
+    fs::write(cluster.file("service-account.pub"), key.public_key_pem()).unwrap();
+    cluster.restart_api_server(Options::default()).await.unwrap();
+    for file in ["agent-kubeconfig", "run/kubeconfig"] {
+        refused(&node, file).await;
+    }
+    assert!(agent.stop().await.success());
+    assert_eq!(installed(&node), [true; 5]);
+}
+
+/// Waits until the API server knows the token of `file` no more; it remembers for a while whom it knows.
+async fn refused(node: &Node, file: &str) {
+    let refused = async || (with_credentials(node, file, "/version/none").await == 401).then_some(());
+    poll(LIMIT, refused)
+        .await
+        .expect("the API server knows the token no more");
 }

@@ -2,10 +2,10 @@
 
 use crate::{cases, layers, normal_form};
 use outrigger::cli::inject::{Injector, Options};
-use outrigger::cli::resources::{Change, Changed, Outcome, change_document};
+use outrigger::cli::resources::{Change, change_document};
+use outrigger::cli::uninject::uninjected;
 use outrigger::config::{Layers, NamespaceLayer, Settings};
 use outrigger::inject::patch::Patch;
-use outrigger::inject::uninject::uninject;
 use outrigger::inject::{Metadata, Owner, Redirection, Shape, opaque_ports};
 use outrigger::pod::workload::Kind;
 use outrigger::pod::{Pod, manifest};
@@ -19,9 +19,9 @@ const PINNED: [(&str, &str); 0] = [];
 /// Documents, or nothing where the input is refused.
 type Answer = Option<Vec<Value>>;
 
-struct Golden<'a> {
-    case: &'a Value,
-    folder: &'a Path,
+pub(crate) struct Golden<'a> {
+    pub(crate) case: &'a Value,
+    pub(crate) folder: &'a Path,
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn golden_files_are_reproduced() {
 }
 
 impl Golden<'_> {
-    fn text(&self, key: &str) -> &str {
+    pub(crate) fn text(&self, key: &str) -> &str {
         self.case[key].as_str().unwrap_or_default()
     }
 
@@ -112,7 +112,7 @@ impl Golden<'_> {
         document
     }
 
-    fn injector(&self) -> Injector {
+    pub(crate) fn injector(&self) -> Injector {
         let changed = layers::installation(self.values(&["base", "overrides"]), None);
         let base: &[_] = match self.flag("overrideAnnotationsFromDiff") {
             true => &["base"],
@@ -222,14 +222,8 @@ impl Golden<'_> {
     }
 }
 
-fn uninjected(object: &Value) -> Change {
-    let mut object = object.clone();
-    uninject(&mut object);
-    Ok(Changed::new(object, Outcome::Uninjected))
-}
-
 /// The file, or every file below the folder in lexical order.
-fn files(path: &Path) -> Vec<PathBuf> {
+pub(crate) fn files(path: &Path) -> Vec<PathBuf> {
     if path.is_file() {
         return vec![path.to_owned()];
     }

@@ -3,7 +3,6 @@
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
-    clippy::unnecessary_wraps,
     clippy::panic,
     clippy::indexing_slicing,
     reason = "a failed expectation is how a test fails"
@@ -13,9 +12,11 @@
 #[path = "../conformance/folder.rs"]
 mod folder;
 
+mod effects;
 mod goldens;
 mod layers;
 mod normal_form;
+mod reports;
 mod requests;
 mod values_keys;
 

@@ -71,7 +71,7 @@ fn sentence(message: &str) -> &str {
 }
 
 /// Our decision on the case's request.
-fn answer(case: &Value) -> Decision {
+pub(crate) fn answer(case: &Value) -> Decision {
     let mut document = layers::defaults();
     layers::merge(&mut document, &case["valuesMerge"]);
     layers::remove(&mut document, case["valuesUnset"].as_array().unwrap());

@@ -3,7 +3,7 @@
 use kube::Client;
 use serde_json::{Value, json};
 
-use crate::cluster::{AuditEvent, Reply, Verb, call, create, poll};
+use crate::cluster::{AuditEvent, Reply, Verb, call, create, plugin, poll};
 use crate::mesh;
 use crate::printed::{manifests, pods, printed};
 use crate::scene::{CNI, PLAIN, Scene};
@@ -136,12 +136,7 @@ async fn install_plugin(client: &Client) {
     for name in ["n1", "n2"] {
         create(client, "/api/v1/nodes", &json!({"metadata": {"name": name}})).await;
     }
-    let labels = json!({"k8s-app": "linkerd-cni"});
-    let pod = json!({"containers": [{"name": "install-cni", "image": "cni"}]});
-    let daemon_set = json!({
-        "metadata": {"name": "linkerd-cni", "labels": labels},
-        "spec": {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": pod}},
-    });
+    let daemon_set = plugin(false, &json!({}));
     create(client, "/apis/apps/v1/namespaces/default/daemonsets", &daemon_set).await;
 }
 

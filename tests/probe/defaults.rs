@@ -111,7 +111,7 @@ fn explained(cluster: &Cluster, namespace: &str) {
 
 /// What the operator configures is confirmed, or contradicted with a warning and a metric.
 async fn contradicted(scene: &Scene, namespace: &Namespace) {
-    const CONTRADICTIONS: &str = "outrigger_probe_contradictions_total";
+    const CONTRADICTIONS: &str = "outrigger_admission_warnings_total{warning=\"probe_contradicts\"}";
     let warned = async || {
         let reply = namespace.try_pod(&pod()).await;
         reply

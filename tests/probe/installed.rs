@@ -39,7 +39,7 @@ async fn what_is_installed_has_the_rights_that_it_needs_and_no_others() {
 
     // No server has all of these: where one has them they are watched.
     let is_everywhere = |right: &String| !right.ends_with("podsecuritypolicies") && !right.ends_with("constraints");
-    let files = ["rbac.yaml", "create-pods.yaml"].map(|file| format!("webhook-config/probe/{file}"));
+    let files = ["rbac.yaml", "grant/create-pods.yaml"].map(|file| format!("webhook-config/probe/{file}"));
     let mut wanted: BTreeSet<_> = files.iter().flat_map(|file| granted(file)).collect();
     wanted.retain(is_everywhere);
     let used = || {
@@ -117,8 +117,16 @@ async fn where_the_policy_is_not_taken_nobody_may_create_pods() {
         "{words}"
     );
     let path = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
-    let roles = call(&client, Verb::Get, path, None).await.unwrap().body.to_string();
-    assert!(roles.contains("\"linkerd-outrigger-probe\"") && !roles.contains("probe-dry-run"));
+    let roles = async || call(&client, Verb::Get, path, None).await.unwrap().body.to_string();
+    let found = roles().await;
+    assert!(found.contains("\"linkerd-outrigger-probe\"") && !found.contains("probe-dry-run"));
+
+    // Whoever does not read it applies the folder.
+    let folder = repository().join("webhook-config/probe");
+    let applied = cluster.kubectl(["apply".as_ref(), "--filename".as_ref(), folder.as_os_str()]);
+    let words = String::from_utf8_lossy(&applied.stdout);
+    assert!(words.contains("deployment.apps/outrigger-probe created"), "{words}");
+    assert!(!roles().await.contains("probe-dry-run"), "{words}");
 }
 
 /// Runs the block of commands of `webhook-config/probe/README.md` that has `line`.
@@ -159,8 +167,14 @@ async fn before_1_30_it_asks_in_listed_namespaces_alone() {
     cluster.apply("webhook-config/probe/rbac.yaml");
     let folder = TempDir::new().unwrap();
     let rights = folder.path().join("rights.yaml");
-    let text = fs::read_to_string(repository().join("webhook-config/probe/one-namespace.yaml")).unwrap();
-    fs::write(&rights, text.replace("NAMESPACE", &listed.name)).unwrap();
+    let mut program = Command::new(env!("CARGO_BIN_EXE_outrigger"));
+    program.args([
+        "install",
+        "--server-version=1.29",
+        "--show-only=templates/probe/listed-namespaces.yaml",
+    ]);
+    program.arg(format!("--set=probe.enabled=true,probe.namespaces={{{}}}", listed.name));
+    fs::write(&rights, program.output().unwrap().stdout).unwrap();
     let output = cluster.kubectl(["apply".as_ref(), "--filename".as_ref(), rights.as_os_str()]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 

@@ -11,7 +11,7 @@
     reason = "the control plane is real processes and their files"
 )]
 
-#[expect(dead_code, reason = "the other test targets use the rest")]
+#[expect(dead_code, unused_imports, reason = "the other test targets use the rest")]
 #[path = "../cluster/cluster.rs"]
 mod cluster;
 #[expect(dead_code, reason = "the other test targets use the rest")]
@@ -33,7 +33,7 @@ use std::time::Duration;
 use kube::Client;
 use serde_json::{Value, json};
 
-use crate::cluster::{Namespace, Webhook, create, poll};
+use crate::cluster::{Namespace, Webhook, create, plugin, poll};
 
 /// A probe notices a change within seconds, asks once and writes a second later.
 const LIMIT: Duration = Duration::from_secs(240);
@@ -61,11 +61,7 @@ async fn create_nodes(client: &Client) {
         create(client, "/api/v1/nodes", &node).await;
     }
     let namespace = Namespace::create_named(client, "linkerd-cni", &[], &[]).await;
-    let labels = json!({"k8s-app": "linkerd-cni"});
-    let template = json!({"metadata": {"labels": labels},
-        "spec": {"nodeSelector": {"cni": "yes"}, "containers": [{"name": "install-cni", "image": "cni"}]}});
-    let daemon_set = json!({"metadata": {"name": "linkerd-cni", "labels": labels},
-        "spec": {"selector": {"matchLabels": labels}, "template": template}});
+    let daemon_set = plugin(false, &json!({"nodeSelector": {"cni": "yes"}}));
     let reply = namespace.post("apis/apps/v1", "daemonsets", &daemon_set).await;
     assert_eq!(reply.code, 201, "{}", reply.body);
 }

@@ -24,7 +24,12 @@ pub(crate) struct Prober {
 
 /// Installs what the probe needs, as `webhook-config/probe/README.md` says; the Deployment's pod is [`Prober::start`].
 pub(crate) fn install(cluster: &Cluster) {
-    for file in ["rbac.yaml", "dry-run-only.yaml", "create-pods.yaml", "deployment.yaml"] {
+    for file in [
+        "rbac.yaml",
+        "dry-run-only.yaml",
+        "grant/create-pods.yaml",
+        "deployment.yaml",
+    ] {
         cluster.apply(&format!("webhook-config/probe/{file}"));
     }
 }

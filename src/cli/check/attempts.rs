@@ -3,7 +3,7 @@
 //! The last shows a default of the cluster that no API tells.
 
 use super::code::Code;
-use super::finding::{Finding, Status};
+use super::finding::Finding;
 use super::gather::dry_run;
 use super::rules::admission::Webhook;
 use super::rules::dry_run::{Expected, is_about_the_call, judge};
@@ -19,6 +19,8 @@ pub(super) struct Attempts<'a> {
     pub(super) client: &'a Client,
     pub(super) known: &'a Known,
     pub(super) webhooks: &'a [Webhook<'a>],
+    /// Whether as much is seen here as the webhook sees, so that both must decide alike.
+    pub(super) sees_all: bool,
 }
 
 impl Attempts<'_> {
@@ -42,7 +44,7 @@ impl Attempts<'_> {
             levels.insert(level);
             let expected = Expected {
                 webhooks: &injectors,
-                redirection: Some(redirection),
+                redirection: Some(redirection).filter(|_| self.sees_all),
             };
             let finding = match Box::pin(dry_run::ask(self.client, name)).await {
                 Ok(answer) => judge(&answer, &expected),
@@ -51,10 +53,10 @@ impl Attempts<'_> {
                         "the API server does not answer a dry run in {name}: {}",
                         describe(&error)
                     );
-                    Finding::failed(Code::DryRunTimeout, message)
+                    Finding::unknown(Code::DryRunUnanswered, message)
                 }
             };
-            let done = is_about_the_call(finding.code) || finding.status == Status::Unknown;
+            let done = is_about_the_call(finding.code);
             findings.push(finding);
             // In other namespaces the same would be said, after as long a wait.
             if done {
@@ -80,5 +82,38 @@ impl Attempts<'_> {
         let labels = namespace.pointer("/metadata/labels").unwrap_or(&Value::Null);
         let injector = self.webhooks.iter().find(|webhook| webhook.is_injector());
         injector.is_none_or(|injector| !injector.namespace_selector().matches(labels))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::check::finding::Status;
+    use crate::cluster::Cluster;
+    use crate::decide::Setup;
+    use crate::policy::Release;
+    use hyper::{Request, Response};
+    use kube::client::Body;
+    use serde_json::json;
+    use std::io;
+    use std::slice;
+
+    #[tokio::test]
+    async fn an_api_server_that_does_not_answer_says_nothing_of_the_webhook() {
+        let metadata = json!({"name": "shop", "annotations": {"linkerd.io/inject": "enabled"}});
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata});
+        let server = Release::NEWEST.into();
+        let cluster = Cluster::of_manifests(slice::from_ref(&namespace), Some(server)).unwrap();
+        let setup = Setup::read(&["linkerdVersion: v1"], Some("anchors"), "linkerd").unwrap();
+        let reset = |_: Request<Body>| async { Err::<Response<Body>, _>(io::Error::other("connection reset")) };
+        let attempts = Attempts {
+            client: &Client::new(tower::service_fn(reset), "default"),
+            known: &Known::of_cluster(cluster, setup, server, None),
+            webhooks: &[],
+            sees_all: true,
+        };
+        let findings = attempts.make(vec![&namespace]).await;
+        let said: Vec<_> = findings.iter().map(|finding| (finding.code, finding.status)).collect();
+        assert_eq!(said, [(Code::DryRunUnanswered, Status::Unknown)]);
     }
 }

@@ -86,10 +86,10 @@ codes! {
 
     MayInstall "may_install" Permissions ""
     MayNotInstall "may_not_install" Permissions
-        "install as somebody who may; webhook-config/ and cni-config/ hold what is created"
+        "install as somebody who may; outrigger install and install-cni print what is created"
     WebhookRights "webhook_rights" Permissions ""
     WebhookLacksRights "webhook_lacks_rights" Permissions
-        "apply webhook-config/rbac.yaml"
+        "install again: outrigger install --show-only templates/rbac.yaml prints them, and outrigger install-cni that to the pods of the CNI plugin"
 
     LinkerdConfiguration "linkerd_configuration" Installation ""
     LinkerdMissing "linkerd_missing" Installation
@@ -98,7 +98,7 @@ codes! {
         "mend the values of the ConfigMap linkerd-config: no pod is injected with these"
     InjectorRunning "injector_running" Installation ""
     InjectorMissing "injector_missing" Installation
-        "apply webhook-config/deployment.yaml, or start the Deployment again"
+        "install again (docs/install.md), or start the Deployment again"
     InjectorNotReady "injector_not_ready" Installation
         "see the events and logs of its pods: kubectl -n NAMESPACE describe deployment linkerd-proxy-injector"
     InjectorVersion "injector_version" Installation ""
@@ -108,7 +108,7 @@ codes! {
         "delete one of them: two injectors behind one Service answer in turn, and decide differently"
     LinkerdInjector "linkerd_injector" Installation ""
     PluginNamespaceLevel "plugin_namespace_level" Installation
-        "label the namespace pod-security.kubernetes.io/enforce=privileged, as cni-config/namespace.yaml does"
+        "label the namespace pod-security.kubernetes.io/enforce=privileged, as outrigger install-cni --create-namespace does"
     PoliciesPresent "policies_present" Installation ""
 
     ProbeFindings "probe_findings" Installation ""
@@ -152,7 +152,9 @@ codes! {
         "make certificate and caBundle agree: one CA, and the name SERVICE.NAMESPACE.svc in the certificate"
     Handshake "handshake" Certificates ""
     HandshakeFailed "handshake_failed" Certificates
-        "the webhook presents another certificate than the API server trusts: renew caBundle and Secret together"
+        "make caBundle, the Secret and what the webhook presents agree, and renew what has ended: see certs/README.md"
+    HandshakeBroken "handshake_broken" Certificates
+        "see what listens at that address: the webhook speaks TLS on 8443 and plain HTTP on 9995; its log tells of handshakes that fail"
     HandshakeNotTried "handshake_not_tried" Certificates
         "kubectl -n NAMESPACE port-forward deployment/linkerd-proxy-injector 8443, then --webhook-address localhost:8443"
     TrustAnchors "trust_anchors" Certificates ""
@@ -165,11 +167,11 @@ codes! {
 
     WebhookRegistered "webhook_registered" Webhook ""
     WebhookNotRegistered "webhook_not_registered" Webhook
-        "register it (webhook-config/, docs/takeover.md): no pod is sent to the webhook"
+        "install again (docs/install.md, docs/takeover.md): no pod is sent to the webhook"
     WebhookRegisteredTwice "webhook_registered_twice" Webhook
         "docs/takeover.md: ours first, and then let Linkerd's select nothing; each pod goes to both"
     WebhookWithoutPods "webhook_without_pods" Webhook
-        "add the rule CREATE of pods, as webhook-config has it"
+        "add the rule CREATE of pods, as outrigger install has it"
     WebhookWithoutEndpoints "webhook_without_endpoints" Webhook
         "see to the Service and the pods behind it: the API server has nobody to ask"
     SelectorFits "selector_fits" Webhook ""
@@ -181,12 +183,12 @@ codes! {
         "put these expressions into your manifests, else GitOps and AKS overwrite each other; a namespace labelled control-plane is never meshed"
     NoDeadlock "no_deadlock" Webhook ""
     FailurePolicyDeadlock "failure_policy_deadlock" Webhook
-        "exclude them as webhook-config/ha does: with failurePolicy Fail they cannot start while the webhook is away, nor it without them"
+        "exclude them as outrigger install --ha does: with failurePolicy Fail they cannot start while the webhook is away, nor it without them"
     WebhookOrder "webhook_order" Webhook ""
     WebhookNotReinvoked "webhook_not_reinvoked" Webhook
         "set reinvocationPolicy: IfNeeded, so that what later webhooks add is seen"
     MatchConditionsUnknown "match_conditions_unknown" Webhook
-        "leave the entry preview.linkerd-proxy-injector.linkerd.io out on servers before 1.28: it is called for every workload"
+        "print the registration for this server with outrigger install --server-version; where it fails closed, label namespaces without meshed pods config.linkerd.io/admission-webhooks=disabled"
     DryRunUnsupported "dry_run_unsupported" Webhook
         "set sideEffects: NoneOnDryRun, else dry runs of pods fail"
     DryRunInjected "dry_run_injected" Webhook ""
@@ -210,23 +212,27 @@ codes! {
         "make certificate and caBundle agree: see certs/README.md"
     DryRunUnreachable "dry_run_unreachable" Webhook
         "see to the Service, its endpoints, and the network between API server and nodes"
+    DryRunUnanswered "dry_run_unanswered" Webhook
+        "the API server waits for some webhook longer than is waited for it here (see timeoutSeconds of all), or the way to it is bad: try again"
     DryRunNotTried "dry_run_not_tried" Webhook
         ""
 
     CniReady "cni_ready" Cni ""
     CniAbsent "cni_absent" Cni ""
     CniDeclaredAbsent "cni_declared_absent" Cni
-        "install the plugin (cni-config/), or set cniEnabled=false: pods are given no init container and would wait for rules for ever"
+        "install the plugin (outrigger install-cni), or set cniEnabled=false: pods are given no init container and would wait for rules for ever"
     CniNotReady "cni_not_ready" Cni
         "see the pods of the DaemonSet on these nodes: new pods wait there until the plugin is in the chain"
     CniNodesUncovered "cni_nodes_uncovered" Cni
         "let the DaemonSet tolerate and select these nodes, else pods that only fit there need NET_ADMIN"
     CniTwoPlugins "cni_two_plugins" Cni
         "remove one: two plugins in the chain write rules twice"
+    CniDisbelieved "cni_disbelieved" Cni
+        "put the plugin into a namespace with pod-security.kubernetes.io/enforce=privileged: elsewhere its pods are refused, and its label is anybody's"
     CniIgnoresAnnotation "cni_ignores_annotation" Cni
         "replace Linkerd's plugin by ours: it sets rules where linkerd.io/setup-iptables is false"
     CniNeeded "cni_needed" Cni
-        "install a CNI plugin first (cni-config/): without one these pods are refused"
+        "install a CNI plugin first (outrigger install-cni): without one these pods are refused"
     CniNotNeeded "cni_not_needed" Cni ""
 
     WorkloadsAdmitted "workloads_admitted" Workloads ""
@@ -253,6 +259,8 @@ codes! {
     ProxiesPresent "proxies_present" Proxies ""
     PodWithoutProxy "pod_without_proxy" Proxies
         "restart them: kubectl rollout restart"
+    PodLeftAlone "pod_left_alone" Proxies
+        "a restart changes nothing: docs/decision.md has each reason"
     PodDeniedNow "pod_denied_now" Proxies
         "they run un-meshed, and would not come up again: outrigger explain tells the ways out"
     ProxyVersion "proxy_version" Proxies ""

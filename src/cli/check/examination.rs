@@ -6,10 +6,12 @@ use super::attempts::Attempts;
 use super::code::Code;
 use super::finding::Finding;
 use super::gather::access::{self, Who};
-use super::gather::{self, Gathered, Values, Wanted, handshake};
+use super::gather::{self, Gathered, Part, Values, Wanted, Withheld, handshake};
 use super::rules::admission::Webhook;
 use super::rules::certificates::Certificates;
+use super::rules::cluster::Hosts;
 use super::rules::installation::Injector;
+use super::rules::permissions::{Needs, ToInstall};
 use super::rules::proxies::{History, Running, Today};
 use super::rules::workloads::{Judged, Origin};
 use super::rules::{
@@ -18,8 +20,8 @@ use super::rules::{
 };
 use super::{Answer, Arguments, rules};
 use crate::cli::explain::{Entry, Known};
-use crate::cli::{describe, note_on_terminal};
-use crate::cluster::Cluster;
+use crate::cli::{describe, live, note_on_terminal};
+use crate::cluster::{Cluster, NodeList};
 use crate::config::Installation;
 use crate::decide::coverage::Plugin;
 use crate::decide::{Coverage, Setup};
@@ -28,10 +30,30 @@ use crate::policy::pod_security::{Configuration, Defaults};
 use anyhow::{Context, Result};
 use kube::Client;
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::time::SystemTime;
 
 /// How many workloads make somebody wait who looks on.
 const MANY: usize = 2000;
+
+/// What decisions depend on.
+const DECISIONS: [Part; 6] = [
+    Part::Namespaces,
+    Part::Nodes,
+    Part::Plugins,
+    Part::PluginPods,
+    Part::Policies,
+    Part::Configuration,
+];
+
+/// What is said of all workloads depends on these. Where nodes cannot be seen, the decision itself warns.
+const WORKLOADS: [Part; 5] = [
+    Part::Namespaces,
+    Part::Workloads,
+    Part::PluginPods,
+    Part::Policies,
+    Part::Configuration,
+];
 
 /// What the decision needs, and what it depends on.
 struct Subject<'a> {
@@ -98,11 +120,10 @@ pub(super) async fn examine(arguments: &Arguments) -> Result<Answer> {
 
 /// A line for each list that may not be read. Without namespaces nothing is known of any workload: that is no success.
 fn unreadable(facts: &Gathered) -> Vec<Finding> {
-    let line = |withheld: &gather::Withheld| {
-        let message = format!("{} cannot be read, so unknown: {}", withheld.resource, withheld.unknown);
-        let finding = match withheld.resource == "namespaces" {
-            true => Finding::failed(Code::NotReadable, message),
-            false => Finding::unknown(Code::NotReadable, message),
+    let line = |withheld: &Withheld| {
+        let finding = match withheld.need.parts.contains(&Part::Namespaces) {
+            true => Finding::failed(Code::NotReadable, withheld.message()),
+            false => Finding::unknown(Code::NotReadable, withheld.message()),
         };
         finding.with([withheld.why.clone()])
     };
@@ -114,13 +135,14 @@ fn configuration(arguments: &Arguments, facts: &Gathered) -> Result<(Option<Find
     let namespace = &arguments.control_plane.linkerd_namespace;
     let parse = |documents: &[&str]| Installation::parse(documents, facts.anchors.as_deref(), namespace);
     let fallback = || parse(&[]).map(Installation::with_placeholders);
+    let overrides = facts.overrides.as_deref().unwrap_or_default();
     let (finding, installation) = match &facts.values {
         Values::Withheld => (None, fallback()),
         Values::Missing => {
             let message = format!("namespace {namespace} has no ConfigMap linkerd-config with values");
             (Some(Finding::failed(Code::LinkerdMissing, message)), fallback())
         }
-        Values::Document(values) => match parse(&[values]).and_then(|it| it.check().map(|()| it)) {
+        Values::Document(values) => match parse(&[values, overrides]).and_then(|it| it.check().map(|()| it)) {
             Ok(installation) => {
                 let version = installation.values.proxy_version();
                 let message = format!("{namespace}/linkerd-config can be used: proxies are {version}");
@@ -129,7 +151,7 @@ fn configuration(arguments: &Arguments, facts: &Gathered) -> Result<(Option<Find
             }
             Err(error) => {
                 let message = format!("{namespace}/linkerd-config: {error}");
-                let installation = parse(&[values]).map(Installation::with_placeholders);
+                let installation = parse(&[values, overrides]).map(Installation::with_placeholders);
                 let finding = Finding::failed(Code::ConfigurationInvalid, message);
                 (Some(finding), installation.or_else(|_| fallback()))
             }
@@ -152,32 +174,33 @@ fn configuration(arguments: &Arguments, facts: &Gathered) -> Result<(Option<Find
 
 /// What decisions are made of. Before an installation nobody relies on a plugin that is not there.
 fn known(arguments: &Arguments, facts: &Gathered, setup: Setup) -> Result<Known> {
-    let mut objects = Vec::new();
-    for list in [&facts.namespaces, &facts.nodes, &facts.daemon_sets] {
-        objects.extend(list.iter().flatten().cloned());
-    }
-    objects.extend(facts.policies.objects.iter().chain(&facts.probe).cloned());
-    let cluster = Cluster::of_manifests(&objects, Some(facts.server)).context("what the cluster says")?;
+    let lists = [&facts.namespaces, &facts.nodes, &facts.daemon_sets];
+    let objects = lists.into_iter().flatten().flatten();
+    let objects = objects
+        .chain(&facts.plugin_pods)
+        .chain(&facts.policies.objects)
+        .chain(&facts.probe);
+    let cluster = Cluster::of_manifests(objects, Some(facts.server)).context("what the cluster says")?;
     for (source, why) in &facts.policies.withheld {
         cluster.withhold(*source, why);
     }
-    let unseen = [(&facts.nodes, "nodes"), (&facts.daemon_sets, "daemonsets")]
-        .into_iter()
-        .find(|(list, _)| list.is_none());
+    let lists = [(&facts.nodes, NodeList::Nodes), (&facts.daemon_sets, NodeList::Plugins)];
+    for (_, unseen) in lists.into_iter().filter(|(list, _)| list.is_none()) {
+        cluster.withhold_nodes(unseen, "they cannot be read");
+    }
     let plugins = facts.daemon_sets.iter().flatten().filter_map(Plugin::read);
-    let declared = match (arguments.pre && plugins.count() == 0, unseen) {
-        (true, _) => Some(Coverage::None),
-        (false, Some((_, resource))) => Some(Coverage::Unknown {
-            why: format!("{resource} cannot be read"),
-        }),
-        (false, None) => None,
-    };
+    let declared = (arguments.pre && plugins.count() == 0).then_some(Coverage::None);
     Ok(Known::of_cluster(cluster, setup, facts.server, declared))
 }
 
 impl Subject<'_> {
     fn namespaces(&self) -> &[Value] {
         self.facts.namespaces.as_deref().unwrap_or_default()
+    }
+
+    /// What could not be read of `parts`.
+    fn unseen(&self, parts: &[Part]) -> Vec<&str> {
+        gather::unseen(&self.facts.withheld, parts)
     }
 
     fn judge(&self, workload: &Value) -> Option<Judged> {
@@ -203,36 +226,43 @@ impl Subject<'_> {
     fn of_cluster(&self, judged: &[Judged]) -> Vec<Finding> {
         let Gathered { server, nodes, .. } = self.facts;
         let native = self.installation.values.proxy.native_sidecar;
-        let mut findings = cluster::judge(*server, nodes.as_deref().unwrap_or_default(), native);
-        if let (false, Some(daemon_sets), Some(nodes)) = (self.arguments.pre, &self.facts.daemon_sets, nodes) {
+        let mut findings = cluster::judge(&Hosts {
+            server: self.facts.release_told.then_some(*server),
+            nodes: nodes.as_deref(),
+            native,
+        });
+        if let (false, Some(_), Some(nodes)) = (self.arguments.pre, &self.facts.daemon_sets, nodes) {
             let unredirected: Vec<_> = judged
                 .iter()
                 .filter(|it| it.outcome == "inject" && it.redirection == Redirection::None)
                 .map(Judged::place)
                 .collect();
             let declared = self.installation.values.cni_enabled;
-            findings.extend(cni::judge(daemon_sets, nodes, declared, &unredirected));
+            findings.extend(cni::judge(&self.plugins(), nodes, declared, &unredirected));
+            let disbelieved = self.known.disbelieved_plugins().into_iter();
+            findings.extend(cni::disbelieved(
+                disbelieved.map(|(name, why)| format!("{name}: {why}")).collect(),
+            ));
         }
         findings
     }
 
     async fn before_installation(&self) -> Result<Vec<Finding>> {
         let control_plane = &self.arguments.control_plane.linkerd_namespace;
-        let mut findings = vec![pre::levels(
-            self.namespaces(),
-            control_plane,
-            &self.defaults,
-            self.facts.server,
-        )];
-        findings.push(pre::policies(&self.facts.policies.objects));
-        let daemon_sets = self.facts.daemon_sets.as_deref().unwrap_or_default();
+        let levels = pre::levels(self.namespaces(), control_plane, &self.defaults, self.facts.server);
+        let mut findings = vec![levels.unless_unseen(&self.unseen(&[Part::Namespaces]))];
+        let policies = pre::policies(&self.facts.policies.objects);
+        findings.push(policies.unless_unseen(&self.unseen(&[Part::Policies])));
         let workloads = self.facts.workloads.iter();
         let without: Vec<_> = workloads
             .filter_map(|workload| self.judge_with(workload, Some(&Coverage::None)))
             .collect();
-        findings.push(pre::plugin_needed(&without, daemon_sets));
-        let rights = access::ask(&self.client, Who::Me, permissions::to_install(control_plane)).await?;
-        findings.push(permissions::install(&rights));
+        let needed = pre::plugin_needed(&without, &self.plugins());
+        findings.push(needed.unless_unseen(&self.unseen(&WORKLOADS)));
+        let ToInstall { needed, optional } = permissions::to_install(control_plane, self.facts.server.release);
+        let needed = access::ask(&self.client, Who::Me, needed).await?;
+        let optional = access::ask(&self.client, Who::Me, optional).await?;
+        findings.push(permissions::install(&needed, &optional));
         Ok(findings)
     }
 
@@ -252,13 +282,16 @@ impl Subject<'_> {
                 whose: rules::takeover::registered(&self.webhooks, self.backends()),
             };
             findings.extend(webhook::judge(&registration));
-            findings.extend(deadlock::judge(&self.webhooks, self.namespaces(), &self.essential()));
+            let unseen = self.unseen(&[Part::Injector, Part::Plugins]);
+            let essential = self.essential();
+            findings.extend(deadlock::judge(&self.webhooks, self.namespaces(), &essential, &unseen));
         }
         findings.extend(probe::judge(self.known.probe_standing()));
         let attempts = Attempts {
             client: &self.client,
             known: &self.known,
             webhooks: &self.webhooks,
+            sees_all: self.unseen(&DECISIONS).is_empty(),
         };
         let here = |namespace: &&Value| {
             let wanted = self.arguments.namespace.as_deref();
@@ -273,9 +306,15 @@ impl Subject<'_> {
     fn essential(&self) -> Vec<&Value> {
         let deployments = self.facts.deployments.iter().flatten();
         let injectors = deployments.filter(|it| Injector::read(it).is_some());
-        let plugins = self.facts.daemon_sets.iter().flatten();
-        injectors
-            .chain(plugins.filter(|it| Plugin::read(it).is_some()))
+        injectors.chain(self.plugins()).collect()
+    }
+
+    /// The `DaemonSets` of the CNI plugin, but for those that are not believed to be of it.
+    fn plugins(&self) -> Vec<&Value> {
+        let disbelieved = self.known.disbelieved_plugins();
+        let is_believed = |plugin: Plugin| !disbelieved.contains_key(plugin.name.as_str());
+        let all = self.facts.daemon_sets.iter().flatten();
+        all.filter(|daemon_set| Plugin::read(daemon_set).is_some_and(is_believed))
             .collect()
     }
 
@@ -286,8 +325,16 @@ impl Subject<'_> {
             .filter_map(Injector::read)
             .find(|injector| injector.is_ours())?;
         let (namespace, name) = ours.account()?;
-        let has_policies = !self.facts.policies.objects.is_empty();
-        let rights = permissions::of_webhook(has_policies);
+        // Where the values say that every node has the plugin, nobody looks at its pods.
+        let plugins = match self.installation.values.cni_enabled {
+            true => BTreeSet::new(),
+            false => live::plugin_places(self.plugins()),
+        };
+        let rights = permissions::of_webhook(&Needs {
+            control_plane: namespace,
+            plugins: &plugins.into_iter().map(|place| place.namespace).collect(),
+            served: &self.facts.policies.served,
+        });
         let account = format!("{namespace}/{name}");
         Some(
             match access::ask(&self.client, Who::Account(namespace, name), rights).await {
@@ -319,17 +366,21 @@ impl Subject<'_> {
             host,
             secret: self.facts.secret.clone(),
             presented,
-            anchors: (anchors != "unknown" && !anchors.is_empty()).then(|| anchors.to_owned()),
+            anchors: (anchors != Installation::PLACEHOLDER && !anchors.is_empty()).then(|| anchors.to_owned()),
             now: now.map_or(0, |now| i64::try_from(now.as_secs()).unwrap_or(i64::MAX)),
         }
     }
 
     fn of_workloads(&self, judged: &[Judged]) -> Vec<Finding> {
-        let mut findings = workloads::judge(judged, &self.webhooks, self.namespaces());
+        let unseen = self.unseen(&WORKLOADS);
+        let workloads = workloads::judge(judged, &self.webhooks, self.namespaces());
+        let mut findings: Vec<_> = workloads.into_iter().map(|it| it.unless_unseen(&unseen)).collect();
         findings.extend(users::judge(judged));
         if let Some(policies) = &self.facts.network_policies {
             let port = u16::try_from(self.installation.values.proxy.ports.inbound).unwrap_or_default();
-            findings.extend(network_policies::judge(policies, judged, port));
+            let unseen = self.unseen(&[Part::Namespaces, Part::Workloads]);
+            let policies = network_policies::judge(policies, judged, port);
+            findings.extend(policies.into_iter().map(|it| it.unless_unseen(&unseen)));
         }
         if let Some(pods) = &self.facts.pods {
             findings.extend(self.proxies(pods));
@@ -351,7 +402,13 @@ impl Subject<'_> {
             fails_closed: injector.is_some_and(Webhook::fails_closed),
         };
         let version = self.installation.values.proxy_version();
-        let version = if version == "unknown" { "" } else { version };
-        proxies::judge(&running, &today, version, history)
+        let version = Some(version).filter(|version| *version != Installation::PLACEHOLDER);
+        let unseen = self.unseen(&[Part::Namespaces]);
+        let findings = proxies::judge(&running, &today, version, history).into_iter();
+        let told = findings.map(|finding| match finding.code == Code::ProxiesPresent {
+            true => finding.unless_unseen(&unseen),
+            false => finding,
+        });
+        told.collect()
     }
 }

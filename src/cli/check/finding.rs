@@ -69,6 +69,16 @@ impl Finding {
         }
     }
 
+    /// The same where something that it depends on was not looked at: a tick is for what was.
+    #[must_use]
+    pub(super) fn unless_unseen(mut self, unseen: &[&str]) -> Self {
+        if self.status == Status::Ok && !unseen.is_empty() {
+            self.status = Status::Unknown;
+            self.message = format!("{}; not looked at: {}", self.message, unseen.join(", "));
+        }
+        self
+    }
+
     /// The same with what is said of single objects.
     #[must_use]
     pub(super) fn with(mut self, details: impl IntoIterator<Item = String>) -> Self {
@@ -117,6 +127,23 @@ impl Serialize for Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_tick_is_for_what_was_looked_at() {
+        let well = Finding::ok(Code::WorkloadsAdmitted, "each is admitted");
+        assert_eq!(well.clone().unless_unseen(&[]), well);
+        let unseen = well.unless_unseen(&["jobs", "quotas"]);
+        assert_eq!(
+            unseen,
+            Finding::unknown(Code::WorkloadsAdmitted, "each is admitted; not looked at: jobs, quotas")
+        );
+        let failed = Finding::failed(Code::WorkloadRefused, "one is refused");
+        assert_eq!(
+            failed.clone().unless_unseen(&["jobs"]),
+            failed,
+            "what was seen does not get better"
+        );
+    }
 
     #[test]
     fn nouns_are_counted() {

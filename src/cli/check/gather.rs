@@ -5,7 +5,11 @@ pub(super) mod access;
 mod control_plane;
 pub(super) mod dry_run;
 pub(super) mod handshake;
+mod nodes;
 mod takeover;
+mod withheld;
+
+pub(super) use withheld::{Part, Withheld, unseen};
 
 use super::rules::installation::Injector;
 use super::rules::proxies::{Running, asks_since};
@@ -17,19 +21,10 @@ use crate::policy::Release;
 use crate::policy::pod_security::Server;
 use anyhow::{Context, Result};
 use kube::Client;
+use nodes::Fleet;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// A list that may not be read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Withheld {
-    /// The resource.
-    pub(super) resource: String,
-    /// The server's words.
-    pub(super) why: String,
-    /// What cannot be told without it.
-    pub(super) unknown: &'static str,
-}
+use withheld::Need;
 
 /// Which part of the cluster is looked at.
 #[derive(Clone, Copy, Debug)]
@@ -46,12 +41,16 @@ pub(super) struct Wanted<'a> {
 #[derive(Debug)]
 pub(super) struct Gathered {
     pub(super) server: Server,
+    /// Whether the server has told its release; else the newest is assumed.
+    pub(super) release_told: bool,
     pub(super) namespaces: Option<Vec<Value>>,
     /// Since when a namespace asks for injection.
     pub(super) asks_since: BTreeMap<String, String>,
     pub(super) nodes: Option<Vec<Value>>,
     /// Of all namespaces, for the CNI plugin may be in any.
     pub(super) daemon_sets: Option<Vec<Value>>,
+    /// The pods of the CNI plugin, as far as they may be read.
+    pub(super) plugin_pods: Vec<Value>,
     /// Everything that makes pods and is made by nothing else that does.
     pub(super) workloads: Vec<Value>,
     /// Deployments of the control plane's namespace, or of all.
@@ -62,6 +61,8 @@ pub(super) struct Gathered {
     /// Running pods, in short; whole are those without a proxy where one may be wanted.
     pub(super) pods: Option<Vec<(Running, Option<Value>)>>,
     pub(super) values: Values,
+    /// Values that lie over those.
+    pub(super) overrides: Option<String>,
     /// The trust anchors of their own ConfigMap.
     pub(super) anchors: Option<String>,
     /// What a probe reports, where there is one.
@@ -87,17 +88,32 @@ pub(super) enum Values {
     Document(String),
 }
 
-/// What lacks when a list does.
-const TELLS: [(&Resource, &str); 8] = [
-    (&resource::REPLICATION_CONTROLLERS, "their pods"),
-    (&resource::DEPLOYMENTS, "their pods, and the injector's Deployment"),
-    (&resource::REPLICA_SETS, "pods of those that no Deployment owns"),
-    (&resource::DAEMON_SETS, "their pods, and where the CNI plugin is"),
-    (&resource::STATEFUL_SETS, "their pods"),
-    (&resource::JOBS, "their pods"),
-    (&resource::CRON_JOBS, "their pods"),
-    (&resource::NETWORK_POLICIES, "what reaches the proxy's port"),
-];
+/// What makes pods, but for Deployments and `DaemonSets`, which are listed for other reasons too.
+const WORKLOADS: [(&Resource, Need); 5] = {
+    const PODS: Need = Need {
+        parts: &[Part::Workloads],
+        unknown: "their pods",
+    };
+    [
+        (&resource::STATEFUL_SETS, PODS),
+        (&resource::CRON_JOBS, PODS),
+        (&resource::JOBS, PODS),
+        (
+            &resource::REPLICA_SETS,
+            Need {
+                unknown: "pods of those that no Deployment owns",
+                ..PODS
+            },
+        ),
+        (&resource::REPLICATION_CONTROLLERS, PODS),
+    ]
+};
+
+/// Deployments; lists are missing where they may not be read.
+struct Deployments {
+    workloads: Option<Vec<Value>>,
+    of_control_plane: Option<Vec<Value>>,
+}
 
 struct Gatherer<'a> {
     client: &'a Client,
@@ -107,67 +123,59 @@ struct Gatherer<'a> {
 /// Gathers everything. A server that does not answer is an error; one that refuses is not.
 pub(super) async fn gather(client: &Client, wanted: Wanted<'_>) -> Result<Gathered> {
     let info = client.apiserver_version().await.context("release of the API server")?;
-    let server = server_of(&info).unwrap_or_else(|| Release::NEWEST.into());
+    let told = server_of(&info);
+    let server = told.unwrap_or_else(|| Release::NEWEST.into());
     let mut gatherer = Gatherer {
         client,
         withheld: Vec::new(),
     };
     let (namespaces, asks_since) = gatherer.namespaces(wanted).await?;
-    let nodes = gatherer
-        .list(
-            &resource::NODES,
-            None,
-            "which nodes the CNI plugin covers, and their kubelets",
-            |node| Some(tidied(node)),
-        )
-        .await?;
-    let webhooks = gatherer
-        .list(
-            &resource::MUTATING_WEBHOOKS,
-            None,
-            "which pods the webhook is asked about",
-            |it| Some(tidied(it)),
-        )
-        .await?;
-    let daemon_sets = gatherer.of(&resource::DAEMON_SETS, None).await?;
-    let mut deployments = gatherer.of(&resource::DEPLOYMENTS, wanted.namespace).await?;
+    let Fleet {
+        nodes,
+        daemon_sets,
+        plugin_pods,
+    } = gatherer.nodes(wanted.namespace).await?;
+    let webhooks = gatherer.webhooks().await?;
+    let deployments = gatherer.deployments(wanted).await?;
     let mut workloads = gatherer.workloads(wanted).await?;
+    let own = match (&daemon_sets, wanted.namespace) {
+        (None, Some(namespace)) => gatherer.own_daemon_sets(namespace).await?,
+        (_, _) => None,
+    };
+    let listed = deployments.workloads.iter().chain(&daemon_sets).chain(&own).flatten();
     let here = |object: &&Value| wanted.namespace.is_none_or(|namespace| is_in(object, namespace));
-    let listed = deployments.iter().chain(&daemon_sets).flatten();
     workloads.extend(listed.filter(here).filter(|object| is_root(object)).cloned());
-    if wanted
-        .namespace
-        .is_some_and(|namespace| namespace != wanted.control_plane)
-    {
-        deployments = gatherer.of(&resource::DEPLOYMENTS, Some(wanted.control_plane)).await?;
-    }
-    let network_policies = gatherer.of(&resource::NETWORK_POLICIES, wanted.namespace).await?;
+    let network_policies = gatherer.network_policies(wanted.namespace).await?;
     let pods = match wanted.pods {
         true => gatherer.pods(wanted.namespace, namespaces.as_deref()).await?,
         false => None,
     };
     let policies = gatherer.policies(server, wanted.namespace).await;
     let values = gatherer.values(wanted.control_plane).await?;
+    let overrides = gatherer.overrides(wanted.control_plane).await?;
     let anchors = gatherer.anchors(wanted.control_plane).await?;
     let probe = gatherer.probe(wanted.control_plane).await?;
-    let injectors = deployments.iter().flatten().filter_map(Injector::read);
+    let injectors = deployments.of_control_plane.iter().flatten().filter_map(Injector::read);
     let secret = injectors.filter(|it| it.is_ours()).find_map(Injector::secret);
     let secret = gatherer.secret(wanted.control_plane, secret).await?;
     let (endpoints, service_address) = gatherer.service(webhooks.as_deref()).await?;
     let services = gatherer.services(webhooks.as_deref()).await?;
     Ok(Gathered {
         server,
+        release_told: told.is_some(),
         namespaces,
         asks_since,
         nodes,
         daemon_sets,
+        plugin_pods,
         workloads,
-        deployments,
+        deployments: deployments.of_control_plane,
         webhooks,
         network_policies,
         policies,
         pods,
         values,
+        overrides,
         anchors,
         probe,
         secret,
@@ -184,33 +192,30 @@ impl Gatherer<'_> {
         &mut self,
         resource: &Resource,
         namespace: Option<&str>,
-        unknown: &'static str,
+        need: Need,
         keep: impl FnMut(Value) -> Option<T>,
     ) -> Result<Option<Vec<T>>> {
         let found = live::list(self.client, resource, namespace, keep).await;
-        self.unless_refused(found, resource, unknown)
-    }
-
-    async fn of(&mut self, resource: &Resource, namespace: Option<&str>) -> Result<Option<Vec<Value>>> {
-        let tells = TELLS.iter().find(|(listed, _)| *listed == resource);
-        let unknown = tells.map_or("what they say", |(_, unknown)| unknown);
-        self.list(resource, namespace, unknown, |object| Some(tidied(object)))
-            .await
+        self.unless_refused(found, (resource, namespace), need)
     }
 
     fn unless_refused<T>(
         &mut self,
         found: Result<T, kube::Error>,
-        resource: &Resource,
-        unknown: &'static str,
+        (resource, namespace): (&Resource, Option<&str>),
+        need: Need,
     ) -> Result<Option<T>> {
         match found {
             Ok(found) => Ok(Some(found)),
             Err(kube::Error::Api(status)) => {
+                let what = match namespace {
+                    Some(namespace) => format!("{} of {namespace}", resource.plural),
+                    None => resource.plural.to_owned(),
+                };
                 self.withheld.push(Withheld {
-                    resource: resource.plural.to_owned(),
+                    what,
                     why: status.message.clone(),
-                    unknown,
+                    need,
                 });
                 Ok(None)
             }
@@ -236,26 +241,70 @@ impl Gatherer<'_> {
             }
             (all, _) => all,
         };
-        let found = self.unless_refused(found, &resource::NAMESPACES, "which workloads ask for the mesh")?;
+        let need = Need {
+            parts: &[Part::Namespaces],
+            unknown: "which workloads ask for the mesh",
+        };
+        let found = self.unless_refused(found, (&resource::NAMESPACES, None), need)?;
         Ok((found, since))
     }
 
-    /// What makes pods, but for Deployments and `DaemonSets`, which are listed for other reasons too.
+    async fn webhooks(&mut self) -> Result<Option<Vec<Value>>> {
+        let need = Need {
+            parts: &[Part::Webhooks],
+            unknown: "which pods the webhook is asked about",
+        };
+        let keep = |webhook| Some(tidied(webhook));
+        self.list(&resource::MUTATING_WEBHOOKS, None, need, keep).await
+    }
+
+    async fn network_policies(&mut self, namespace: Option<&str>) -> Result<Option<Vec<Value>>> {
+        let need = Need {
+            parts: &[Part::Network],
+            unknown: "what reaches the proxy's port",
+        };
+        let keep = |policy| Some(tidied(policy));
+        self.list(&resource::NETWORK_POLICIES, namespace, need, keep).await
+    }
+
+    /// Those that are looked at for their pods, and those among which the injector is: the same list mostly.
+    async fn deployments(&mut self, wanted: Wanted<'_>) -> Result<Deployments> {
+        const WORKLOADS: Need = Need {
+            parts: &[Part::Workloads],
+            unknown: "their pods",
+        };
+        const INJECTOR: Need = Need {
+            parts: &[Part::Injector],
+            unknown: "the injector's Deployment",
+        };
+        const BOTH: Need = Need {
+            parts: &[Part::Workloads, Part::Injector],
+            unknown: "their pods, and the injector's Deployment",
+        };
+        let keep = |deployment| Some(tidied(deployment));
+        let elsewhere = wanted.namespace.filter(|namespace| *namespace != wanted.control_plane);
+        let Some(namespace) = elsewhere else {
+            let all = self.list(&resource::DEPLOYMENTS, wanted.namespace, BOTH, keep).await?;
+            return Ok(Deployments {
+                workloads: all.clone(),
+                of_control_plane: all,
+            });
+        };
+        Ok(Deployments {
+            workloads: self
+                .list(&resource::DEPLOYMENTS, Some(namespace), WORKLOADS, keep)
+                .await?,
+            of_control_plane: self
+                .list(&resource::DEPLOYMENTS, Some(wanted.control_plane), INJECTOR, keep)
+                .await?,
+        })
+    }
+
     async fn workloads(&mut self, wanted: Wanted<'_>) -> Result<Vec<Value>> {
         let mut workloads = Vec::new();
-        for resource in [
-            &resource::STATEFUL_SETS,
-            &resource::CRON_JOBS,
-            &resource::JOBS,
-            &resource::REPLICA_SETS,
-            &resource::REPLICATION_CONTROLLERS,
-        ] {
-            let unknown = TELLS
-                .iter()
-                .find(|(listed, _)| *listed == resource)
-                .map_or("", |(_, it)| it);
+        for (resource, need) in WORKLOADS {
             let keep = |object: Value| (is_root(&object) && !is_over(&object)).then(|| tidied(object));
-            let found = self.list(resource, wanted.namespace, unknown, keep).await?;
+            let found = self.list(resource, wanted.namespace, need, keep).await?;
             workloads.extend(found.into_iter().flatten());
         }
         Ok(workloads)
@@ -276,7 +325,11 @@ impl Gatherer<'_> {
             let whole = (wanted && !running.is_meshed()).then(|| tidied(pod));
             Some((running, whole))
         };
-        self.list(&resource::PODS, namespace, "running pods", keep).await
+        let need = Need {
+            parts: &[Part::Pods],
+            unknown: "running pods",
+        };
+        self.list(&resource::PODS, namespace, need, keep).await
     }
 
     async fn policies(&mut self, server: Server, namespace: Option<&str>) -> Policies {
@@ -286,12 +339,7 @@ impl Gatherer<'_> {
             None => Scope::Everywhere,
         };
         let policies = Policies::ask(self.client, Some(server.release), scope).await;
-        self.withheld
-            .extend(policies.withheld.iter().map(|(source, why)| Withheld {
-                resource: source.resource().to_owned(),
-                why: why.clone(),
-                unknown: "what these policies say to pods",
-            }));
+        self.withheld.extend(withheld::policies(&policies));
         policies
     }
 }

@@ -1,7 +1,7 @@
 //! What is known of the cluster: from the manifests, from flags, and from a live API server where one is named.
 
 use super::{Arguments, Entry, Object};
-use crate::cli::input;
+use crate::cli::installation::trust_anchors;
 use crate::cli::workload::{self, Workload, namespace_of};
 use crate::cluster::{Cluster, Namespace};
 use crate::config::Installation;
@@ -14,7 +14,7 @@ use crate::policy::probe::Standing;
 use crate::policy::{Release, Requester};
 use anyhow::{Context, Result};
 use serde_json::Value;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -23,6 +23,7 @@ mod live;
 mod policies;
 
 pub(super) use cni::{Cni, cni};
+pub(in crate::cli) use policies::placed;
 
 /// Everything that decisions depend on beside the pod.
 pub(in crate::cli) struct Known {
@@ -53,7 +54,7 @@ impl Known {
         let namespace = named.unwrap_or(live.namespace);
         let (mut found, mut assumptions) = (live.objects, live.assumptions);
         // What the manifests say comes later, and wins.
-        found.extend(objects.iter().map(|object| policies::placed(&object.value, &namespace)));
+        found.extend(objects.iter().map(|object| placed(&object.value, &namespace)));
         let declared = given
             .cni
             .as_ref()
@@ -79,12 +80,24 @@ impl Known {
         for (source, why) in live.withheld {
             cluster.withhold(source, &why);
         }
+        if given.cni.is_none() {
+            for (list, why) in live.unseen {
+                cluster.withhold_nodes(list, &why);
+            }
+        }
+        let setup = with_configuration(setup, objects)?;
+        // Where a flag says which nodes have the plugin, nobody else is asked.
+        if given.cni.is_none() {
+            cluster.set_pod_security(&setup.pod_security);
+            let disbelieved = cluster.disbelieved_plugins().into_iter();
+            assumptions.extend(disbelieved.map(|(name, why)| disbelief(&name, &why)));
+        }
         let mut unknown_namespaces = placed_namespaces(objects, &namespace);
         unknown_namespaces.retain(|name| cluster.known_namespace(name).is_none());
         Ok(Self {
-            setup: with_configuration(setup, objects)?,
+            setup,
             cluster,
-            declared: if given.cni.is_some() { declared } else { live.coverage },
+            declared,
             server,
             namespace,
             user: given.user.clone(),
@@ -102,6 +115,7 @@ impl Known {
         server: Server,
         declared: Option<Coverage>,
     ) -> Self {
+        cluster.set_pod_security(&setup.pod_security);
         Self {
             cluster,
             setup,
@@ -115,9 +129,20 @@ impl Known {
         }
     }
 
+    /// The same, `namespace` being that of objects that name none.
+    pub(in crate::cli) fn in_namespace(mut self, namespace: &str) -> Self {
+        namespace.clone_into(&mut self.namespace);
+        self
+    }
+
     /// How much a probe tells; nothing where none reports.
     pub(in crate::cli) fn probe_standing(&self) -> Option<Standing> {
         self.cluster.probe_standing(SystemTime::now())
+    }
+
+    /// The `DaemonSets` that say that they are the CNI plugin and are not believed, and why not.
+    pub(in crate::cli) fn disbelieved_plugins(&self) -> BTreeMap<Arc<str>, String> {
+        self.cluster.disbelieved_plugins()
     }
 
     /// The namespace called `name`, where it is known.
@@ -182,9 +207,8 @@ impl Known {
         pod_security::default(&mut template);
         let known = self.cluster.facts(&Pod::new(&template));
         let declared = declared.cloned().map(Arc::new);
-        let coverage = declared.or_else(|| self.setup.coverage(known.coverage));
-        let coverage = coverage.as_deref().unwrap_or(&Coverage::None);
-        let probe = self.cluster.probe(namespace.name, namespace.labels, SystemTime::now());
+        let coverage = declared.unwrap_or_else(|| known.coverage_with(&self.setup));
+        let probe = known.findings.word(namespace.name, namespace.labels, SystemTime::now());
         let user = self.user.as_deref().or(workload.creator);
         let inputs = Inputs {
             pod: &template,
@@ -195,7 +219,7 @@ impl Known {
             facts: Facts {
                 server: self.server,
                 pod_security: &self.setup.pod_security,
-                coverage,
+                coverage: &coverage,
                 old_kubelets: known.old_kubelets.as_deref(),
                 foreign_plugin: known.foreign_plugin,
                 stale: false,
@@ -206,6 +230,11 @@ impl Known {
         };
         judge(&inputs)
     }
+}
+
+/// Why a DaemonSet that says that it is the CNI plugin is not taken for it.
+fn disbelief(daemon_set: &str, why: &str) -> String {
+    format!("DaemonSet {daemon_set} is not taken for the CNI plugin: {why}")
 }
 
 fn unknown_namespace(name: &str) -> String {
@@ -232,9 +261,9 @@ fn placed_namespaces(objects: &[Object], default: &str) -> BTreeSet<String> {
 
 /// The installation that the arguments name, else the cluster's. Where nothing names its version or its trust anchors,
 /// placeholders stand for them: they decide nothing.
-fn installation(arguments: &Arguments, live: Option<String>, assumptions: &mut Vec<String>) -> Result<Installation> {
+fn installation(arguments: &Arguments, live: Vec<String>, assumptions: &mut Vec<String>) -> Result<Installation> {
     let given = &arguments.assumptions;
-    let anchors = given.trust_anchors.as_ref().map(|path| input::text(path)).transpose()?;
+    let anchors = given.trust_anchors.as_deref().map(trust_anchors).transpose()?;
     let mut documents = crate::cli::installation::documents(&given.values)?;
     if documents.is_empty() {
         documents.extend(live);
@@ -248,15 +277,15 @@ fn installation(arguments: &Arguments, live: Option<String>, assumptions: &mut V
 }
 
 /// A file of the API server's admission configuration among the manifests wins over the values.
-fn with_configuration(mut setup: Setup, objects: &[Object]) -> Result<Setup> {
-    const KINDS: [&str; 2] = ["AdmissionConfiguration", "PodSecurityConfiguration"];
-    let is_configuration = |object: &&Object| {
-        KINDS
-            .iter()
-            .any(|kind| object.value.get("kind").is_some_and(|it| it == kind))
-    };
-    for object in objects.iter().filter(is_configuration) {
+pub(in crate::cli) fn with_configuration(mut setup: Setup, objects: &[Object]) -> Result<Setup> {
+    for object in objects.iter().filter(|object| is_configuration(&object.value)) {
         setup.pod_security = Configuration::read(&object.value).with_context(|| object.place.clone())?;
     }
     Ok(setup)
+}
+
+/// Whether `object` is a file of the API server's admission configuration.
+pub(in crate::cli) fn is_configuration(object: &Value) -> bool {
+    const KINDS: [&str; 2] = ["AdmissionConfiguration", "PodSecurityConfiguration"];
+    KINDS.iter().any(|kind| object.get("kind").is_some_and(|it| it == kind))
 }

@@ -1,22 +1,25 @@
 //! Injecting one resource of a manifest, without a cluster.
 //!
-//! By default only annotations are written, for the webhook to act on; with `manual` the proxy itself is. What the
+//! By default only annotations are written, for the webhook to act on; with `manual` the proxy itself is (`manual`). What the
 //! webhook would leave alone is left alone here too, and what it would leave alone against its author's wish is an
 //! error, because nobody reads the trace of a command.
 
-use crate::cli::resources::{Change, Changed, Outcome};
+mod manual;
+
+use super::surroundings::Surroundings;
+use crate::cli::resources::{Change, Changed, Finding, Outcome};
 use crate::config::annotation::{
     CLOSE_WAIT_TIMEOUT, CONTROL_PLANE_COMPONENT, CREATED_BY, ENABLE_DEBUG_SIDECAR, INJECT, OPAQUE_PORTS,
     SETUP_IPTABLES, inject_mode,
 };
 use crate::config::values::Values;
-use crate::config::{Installation, Layers, Settings, difference};
-use crate::decide::{self, DenyReason, Namespace, Round, SkipReason, Trace, asked, eligibility};
+use crate::config::{Installation, difference};
+use crate::decide::{Namespace, Round, SkipReason, Trace, eligibility};
 use crate::inject::patch::Patch;
 use crate::inject::uninject::uninject;
-use crate::inject::{self, Metadata, Owner, Prepared, Redirection, Shape, metadata_patch};
+use crate::inject::{Metadata, Prepared, Redirection, metadata_patch};
 use crate::pod::workload::Kind;
-use crate::pod::{Pod, structure};
+use crate::pod::{Pod, list, structure, text};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
@@ -28,6 +31,8 @@ pub struct Injector {
     /// Annotations that say what the flags changed.
     overrides: BTreeMap<String, String>,
     options: Options,
+    /// What is known of the cluster that the pods are for, if anything.
+    surroundings: Option<Surroundings>,
 }
 
 /// What is asked for beside the values.
@@ -68,7 +73,15 @@ impl Injector {
             installation: installation.into(),
             overrides,
             options,
+            surroundings: None,
         }
+    }
+
+    /// The same, where something is known of the cluster that the pods are for.
+    #[must_use]
+    pub(super) fn among(mut self, surroundings: Option<Surroundings>) -> Self {
+        self.surroundings = surroundings;
+        self
     }
 
     /// The installation, its values as the flags left them.
@@ -107,8 +120,15 @@ impl Injector {
         if Pod::new(template).label(CONTROL_PLANE_COMPONENT).is_some() && !self.options.manual {
             return Err("--manual must be set when injecting control plane components".to_owned());
         }
-        if !self.may_inject(&workload).map_err(failed)? {
-            return skipped();
+        let reasons = self.reasons_against(&workload);
+        let findings = findings(&Pod::new(template), &reasons);
+        if !may_inject(&reasons).map_err(failed)? {
+            let others = reasons.iter().filter(|reason| finding_of(**reason).is_none());
+            return Ok(Changed {
+                findings,
+                warnings: others.map(|reason| format!("left alone: {reason}")).collect(),
+                ..Changed::new(object.clone(), Outcome::Skipped)
+            });
         }
         let (patch, warnings) = match self.options.manual {
             true => self.proxy(&workload).map_err(failed)?,
@@ -116,7 +136,11 @@ impl Injector {
         };
         Ok(Changed {
             value: patch.applied_to(object).map_err(failed)?,
-            outcome: Outcome::Injected,
+            outcome: match patch.is_empty() {
+                true => Outcome::Skipped,
+                false => Outcome::Injected,
+            },
+            findings,
             warnings,
         })
     }
@@ -141,8 +165,8 @@ impl Injector {
         Some((SETUP_IPTABLES.to_owned(), redirection.annotation().to_owned()))
     }
 
-    /// Whether the webhook would inject the pods, if it were asked to; an error where they cannot be.
-    fn may_inject(&self, workload: &Workload<'_>) -> Result<bool, String> {
+    /// Why the webhook would leave the pods alone, if it were asked to inject them.
+    fn reasons_against(&self, workload: &Workload<'_>) -> Vec<SkipReason> {
         let pod = Pod::new(workload.template);
         let asked = Map::from_iter([(INJECT.to_owned(), Value::from("enabled"))]);
         let namespace = Namespace {
@@ -153,23 +177,7 @@ impl Injector {
         let mut reasons =
             eligibility::judge(&pod, &namespace, &self.installation, Round::First, &mut Trace::off()).reasons;
         reasons.retain(|reason| *reason != SkipReason::ControlPlanePod || !self.options.manual);
-        if reasons.contains(&SkipReason::InjectionDisableAnnotationPresent) {
-            return Ok(false);
-        }
-        let unwanted = [
-            SkipReason::AutomountDisabled,
-            SkipReason::HostNetworkEnabled,
-            SkipReason::SidecarAlreadyExists,
-        ];
-        let messages: Vec<_> = unwanted
-            .into_iter()
-            .filter(|reason| reasons.contains(reason))
-            .map(|reason| reason.to_string())
-            .collect();
-        if !messages.is_empty() {
-            return Err(messages.join(", "));
-        }
-        Ok(reasons.is_empty())
+        reasons
     }
 
     /// Everything that the flags say about a pod, in annotations.
@@ -192,69 +200,49 @@ impl Injector {
         };
         metadata_patch(&metadata, workload.template, workload.prefix)
     }
+}
 
-    /// The patch that gives the pods the proxy, with a warning for each value that was not taken.
-    fn proxy(&self, workload: &Workload<'_>) -> Result<(Patch, Vec<String>), String> {
-        let Workload {
-            kind,
-            object,
-            template,
-            prefix,
-        } = *workload;
-        let annotations = self.pod_annotations();
-        // A flag's value is in the values already; what an annotation of the template says of it is overwritten.
-        let bare = without(template, &annotations);
-        let pod = Pod::new(&bare);
-        let layers = Layers {
-            namespace: None,
-            pod: &pod,
-            workload: object.pointer("/metadata/annotations").and_then(Value::as_object),
-        };
-        let made = self.installation.made(Settings::read(&self.installation, &layers));
-        let config = made.config();
-        let strict = config.problems.first().filter(|_| config.values.outrigger.strict);
-        if let Some(problem) = config.fatal_problem().or(strict) {
-            return Err(problem.to_string());
-        }
-        let asked = self.asked(&pod)?;
-        let chosen = asked.unwrap_or(match config.values.cni_enabled {
-            true => Redirection::Cni,
-            false => Redirection::InitContainer,
-        });
-        let name = Pod::new(object).name().unwrap_or_default().to_owned();
-        let owner = Owner { kind: Some(kind), name };
-        let mut metadata = Metadata::injected(&self.installation, config, Some(&owner), workload.namespace());
-        metadata.annotations.extend(annotations);
-        if let Some(redirection) = asked {
-            metadata = metadata.with_redirection(redirection);
-        }
-        let debug = config.debug || self.options.debug;
-        inject::check(config).map_err(|error| error.to_string())?;
-        let user = inject::proxy_user(config);
-        // Without redirection there is nothing to be exempt from.
-        let redirected = chosen != Redirection::None;
-        if let Some(container) = decide::container_of_user(&pod, user).filter(|_| redirected) {
-            let container = container.to_owned();
-            return Err(DenyReason::UserClash { container, user }.to_string());
-        }
-        let shape = Shape::new(&self.installation, &made, &pod, chosen, debug).map_err(|error| error.to_string())?;
-        shape.check_names(&pod).map_err(|error| error.to_string())?;
-        let warnings = config.problems.iter().map(ToString::to_string).collect();
-        Ok((shape.into_patch(&metadata, template, prefix), warnings))
+/// Whether pods are injected that these `reasons` speak against; an error where they are to be, and cannot.
+fn may_inject(reasons: &[SkipReason]) -> Result<bool, String> {
+    if reasons.contains(&SkipReason::InjectionDisableAnnotationPresent) {
+        return Ok(false);
     }
+    let unwanted = [
+        SkipReason::AutomountDisabled,
+        SkipReason::HostNetworkEnabled,
+        SkipReason::SidecarAlreadyExists,
+    ];
+    let messages: Vec<_> = unwanted
+        .into_iter()
+        .filter(|reason| reasons.contains(reason))
+        .map(|reason| reason.to_string())
+        .collect();
+    match messages.is_empty() {
+        true => Ok(reasons.is_empty()),
+        false => Err(messages.join(", ")),
+    }
+}
 
-    /// The redirection that a flag or the template asks for.
-    fn asked(&self, pod: &Pod<'_>) -> Result<Option<Redirection>, String> {
-        if self.options.redirection.is_some() {
-            return Ok(self.options.redirection);
-        }
-        let nothing = Namespace {
-            name: "",
-            labels: None,
-            annotations: None,
-        };
-        asked::read(pod, &nothing, &mut Trace::off()).map_err(|value| DenyReason::UnknownRedirection(value).to_string())
-    }
+/// What the report says of a pod that these `reasons` speak against.
+fn findings(pod: &Pod<'_>, reasons: &[SkipReason]) -> Vec<Finding> {
+    let mut ports = pod.containers().iter().flat_map(|container| list(container, "ports"));
+    let udp = ports.any(|port| text(port, "protocol") == Some("UDP"));
+    let found = reasons.iter().filter_map(|reason| finding_of(*reason));
+    found.chain(udp.then_some(Finding::Udp)).collect()
+}
+
+/// What the report has a line for.
+fn finding_of(reason: SkipReason) -> Option<Finding> {
+    let lines = [
+        (SkipReason::HostNetworkEnabled, Finding::HostNetwork),
+        (SkipReason::SidecarAlreadyExists, Finding::Sidecar),
+        (SkipReason::InjectionDisableAnnotationPresent, Finding::Disabled),
+        (SkipReason::AutomountDisabled, Finding::Tokenless),
+    ];
+    lines
+        .into_iter()
+        .find(|(it, _)| *it == reason)
+        .map(|(_, finding)| finding)
 }
 
 /// What `linkerd.io/inject` says, be it an annotation or a label.
@@ -298,18 +286,6 @@ fn redirection_of<'a>(pod: &Pod<'a>) -> Option<&'a str> {
     annotation
         .filter(|value| !injected || *value == "false")
         .or_else(|| pod.label(SETUP_IPTABLES))
-}
-
-/// The template without the annotations that `overrides` will replace.
-fn without(template: &Value, overrides: &BTreeMap<String, String>) -> Value {
-    let mut template = template.clone();
-    if let Some(annotations) = template
-        .pointer_mut("/metadata/annotations")
-        .and_then(Value::as_object_mut)
-    {
-        annotations.retain(|key, _| !overrides.contains_key(key));
-    }
-    template
 }
 
 /// `object` with `annotations` at what stands at `prefix`.

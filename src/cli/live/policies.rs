@@ -22,6 +22,8 @@ pub(in crate::cli) enum Scope<'a> {
 pub(in crate::cli) struct Policies {
     /// The objects.
     pub(in crate::cli) objects: Vec<Value>,
+    /// Which kinds of policy the server has, of those that not every server has.
+    pub(in crate::cli) served: Vec<Source>,
     /// What cannot be seen, and why.
     pub(in crate::cli) withheld: Vec<(Source, String)>,
 }
@@ -38,12 +40,13 @@ impl Policies {
             .filter(|source| !(gone && *source == Source::PodSecurityPolicy));
         for source in optional {
             match serves(client, source).await {
-                Ok(true) => wanted.push(source),
+                Ok(true) => found.served.push(source),
                 Ok(false) => {}
                 Err(error) => found.withheld.push((source, error)),
             }
         }
-        if wanted.iter().any(|source| policies.contains(source)) {
+        wanted.extend(&found.served);
+        if !found.served.is_empty() {
             wanted.extend([
                 Source::Role,
                 Source::ClusterRole,

@@ -4,8 +4,7 @@
 //! With `--json-lines` a question a line in, an answer a line out, for tools; else manifests at one level of Pod
 //! Security, for people.
 
-use crate::cli::input::{self, Folder};
-use crate::cli::{Verdict, note, objects, print, printable_line};
+use crate::cli::{Verdict, manifests, note, print, printable_line};
 use crate::pod::Pod;
 use crate::pod::workload::Kind;
 use crate::policy::Release;
@@ -21,9 +20,12 @@ use std::path::PathBuf;
 /// Arguments of `policy evaluate`.
 #[derive(Args, Clone, Debug)]
 pub(in crate::cli) struct Arguments {
-    /// Manifests: files, folders (every .yaml, .yml and .json file below them), or - for standard input
+    /// Manifests: files, folders (every .yaml, .yml and .json file below them), https:// URLs, or - for standard input
     #[arg(value_name = "FILE", conflicts_with = "json_lines")]
     files: Vec<PathBuf>,
+    /// A folder with a kustomization, which kubectl renders
+    #[arg(short, long, value_name = "FOLDER", conflicts_with_all = ["files", "json_lines"])]
+    kustomize: Option<PathBuf>,
     /// Level to judge by: privileged, baseline or restricted
     #[arg(long, default_value = "restricted", conflicts_with = "json_lines")]
     level: Level,
@@ -83,7 +85,7 @@ impl Arguments {
             ));
         }
         let (mut verdict, mut lines) = (Verdict::Yes, Vec::new());
-        for object in objects::read_valid(&input::read(&self.files, Folder::Manifests)?)? {
+        for object in manifests::objects(&self.files, self.kustomize.as_deref())? {
             let Some((name, mut pod)) = pod_of(&object.value) else {
                 continue;
             };
@@ -99,7 +101,7 @@ impl Arguments {
         ensure!(
             !lines.is_empty(),
             "no pods, and nothing that makes pods, in {}",
-            names(&self.files)
+            names(self.files.iter().chain(&self.kustomize))
         );
         let lines: Vec<_> = lines.iter().map(|line| printable_line(line)).collect();
         print(&format!("{}\n", lines.join("\n")))?;
@@ -107,12 +109,9 @@ impl Arguments {
     }
 }
 
-fn names(files: &[PathBuf]) -> String {
-    files
-        .iter()
-        .map(|file| file.display().to_string())
-        .collect::<Vec<_>>()
-        .join(", ")
+fn names<'f>(files: impl Iterator<Item = &'f PathBuf>) -> String {
+    let names: Vec<_> = files.map(|file| file.display().to_string()).collect();
+    names.join(", ")
 }
 
 /// The pod, or the template of pods, with the name of its object.

@@ -1,8 +1,8 @@
 //! The workloads of manifests and the namespaces that they are in, and what becomes of their pods.
 
-use crate::cli::input::{self, Folder};
 use crate::cli::installation::{self, ControlPlane};
-use crate::cli::objects::{self, Object};
+use crate::cli::manifests::Manifests;
+use crate::cli::objects::Object;
 use crate::cli::{note, workload};
 use crate::cluster::{self, Cluster};
 use crate::config::Installation;
@@ -15,7 +15,7 @@ use crate::policy::pod_security::{self, Server};
 use crate::policy::probe::Word;
 use crate::policy::{Installed, Release, Requester, Verdict};
 use anyhow::{Context, Result, anyhow, ensure};
-use clap::{Args, ValueEnum};
+use clap::{ArgGroup, Args, ValueEnum};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -23,10 +23,10 @@ use std::sync::Arc;
 
 /// Arguments of `policy labels`, `policy psp` and `policy scc`.
 #[derive(Args, Clone, Debug)]
+#[command(group(ArgGroup::new("input").required(true).args(["filename", "kustomize"])))]
 pub(in crate::cli) struct Arguments {
-    /// Manifests: a file, a folder (every .yaml, .yml and .json file below it), or - for standard input; may be repeated
-    #[arg(short, long = "filename", value_name = "FILE", required = true)]
-    filename: Vec<PathBuf>,
+    #[command(flatten)]
+    manifests: Manifests,
     /// yaml, with the reasons as comments, or json
     #[arg(short, long, value_enum, default_value = "yaml", value_name = "FORMAT")]
     pub(super) output: Format,
@@ -99,7 +99,7 @@ pub(super) struct Workload {
 impl Site {
     /// Reads what the arguments name; `release` is assumed where they do not say which.
     pub(super) fn read(arguments: &Arguments, release: Release) -> Result<Self> {
-        let objects = objects::read_valid(&input::read(&arguments.filename, Folder::Manifests)?)?;
+        let objects = arguments.manifests.objects()?;
         let documents = installation::documents(&arguments.values)?;
         if documents.is_empty() {
             note("no values are given: the defaults of Linkerd's chart are assumed\n");
@@ -123,12 +123,12 @@ impl Site {
             server,
             spaces: Vec::new(),
         };
+        site.cluster.set_pod_security(&site.setup.pod_security);
         site.spaces = site.find_spaces(&objects, arguments.namespace.as_deref());
-        let names = || arguments.filename.iter().map(|file| file.display().to_string());
         ensure!(
             !site.spaces.is_empty(),
             "no pods, and nothing that makes pods, in {}",
-            names().collect::<Vec<_>>().join(", ")
+            arguments.manifests.names()
         );
         Ok(site)
     }
@@ -155,8 +155,7 @@ impl Site {
     pub(super) fn decide(&self, space: &Space, labels: &Map<String, Value>, workload: &Workload) -> Decision {
         let known = self.cluster.facts(&Pod::new(&workload.pod));
         let declared = self.declared.clone().map(Arc::new);
-        let coverage = declared.or_else(|| self.setup.coverage(known.coverage));
-        let coverage = coverage.as_deref().unwrap_or(&Coverage::None);
+        let coverage = declared.unwrap_or_else(|| known.coverage_with(&self.setup));
         let inputs = Inputs {
             pod: &workload.pod,
             namespace: decide::Namespace {
@@ -170,7 +169,7 @@ impl Site {
             facts: Facts {
                 server: self.server,
                 pod_security: &self.setup.pod_security,
-                coverage,
+                coverage: &coverage,
                 old_kubelets: known.old_kubelets.as_deref(),
                 foreign_plugin: known.foreign_plugin,
                 stale: false,

@@ -1,7 +1,7 @@
 //! Pods of the CNI plugin, and the nodes where it has been failing for long.
 
 use super::{Collection, Freshness, Status};
-use crate::decide::coverage::{FAILING_AFTER, Plugin};
+use crate::decide::coverage::{self, FAILING_AFTER, Plugin};
 use crate::decide::placement::Node;
 use crate::pod::text;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -54,9 +54,8 @@ struct Condition {
 impl PluginPlace {
     /// Where `plugin` has its pods.
     pub fn of(plugin: &Plugin) -> Self {
-        let namespace = plugin.name.split_once('/').map_or("", |(namespace, _)| namespace);
         Self {
-            namespace: namespace.to_owned(),
+            namespace: plugin.namespace().to_owned(),
             ours: plugin.ours,
         }
     }
@@ -66,7 +65,7 @@ impl PluginPlace {
         let metadata = pod.get("metadata")?;
         let labels = metadata.get("labels")?;
         let has = |ours: bool| {
-            let (key, value) = label(ours);
+            let (key, value) = coverage::label(ours);
             labels.get(key).is_some_and(|it| it == value)
         };
         Some(Self {
@@ -77,16 +76,16 @@ impl PluginPlace {
 
     /// The label by which its pods are told from others.
     pub fn selector(&self) -> String {
-        let (key, value) = label(self.ours);
+        let (key, value) = coverage::label(self.ours);
         format!("{key}={value}")
     }
 }
 
-/// The label that every pod of our plugin has, or of Linkerd's.
-fn label(ours: bool) -> (&'static str, &'static str) {
-    match ours {
-        true => ("app.kubernetes.io/name", "outrigger-cni"),
-        false => ("k8s-app", "linkerd-cni"),
+impl PluginPod {
+    /// For how many seconds it has not been ready at `now`.
+    fn unready_for(&self, now: Timestamp) -> i64 {
+        let seconds = |since: Timestamp| now.as_second().saturating_sub(since.as_second());
+        self.unready_since.map_or(0, seconds)
     }
 }
 
@@ -114,13 +113,27 @@ pub(in crate::cluster) fn plugin_pod(object: Object<PodSpec, PodStatus>) -> supe
 /// Pods of the plugin by place, each place with a watch of its own.
 #[derive(Debug, Default)]
 pub struct PluginPods {
-    places: BTreeMap<PluginPlace, Collection<PluginPod>>,
+    places: BTreeMap<PluginPlace, Place>,
+}
+
+/// The pods at one place.
+#[derive(Debug, Default)]
+struct Place {
+    pods: Collection<PluginPod>,
+    /// When they were up to date last: nobody knows what has become of them since.
+    as_of: Option<Timestamp>,
 }
 
 impl PluginPods {
     /// The pods at `place`.
     pub fn at(&mut self, place: &PluginPlace) -> &mut Collection<PluginPod> {
-        self.places.entry(place.clone()).or_default()
+        &mut self.places.entry(place.clone()).or_default().pods
+    }
+
+    /// Whether those at `place` were listed, or could not be.
+    pub(super) fn are_heard(&self, place: &PluginPlace) -> bool {
+        let place = self.places.get(place);
+        place.is_some_and(|place| place.pods.freshness() != Freshness::Pending)
     }
 
     /// Forgets every place but `places`.
@@ -131,26 +144,33 @@ impl PluginPods {
     /// The nodes where the plugin has been failing for long at `now`: its pods are there, and none was ready in that time.
     ///
     /// A node that is lost itself says nothing about the plugin, and gets no pods either.
-    pub(super) fn failing(&self, nodes: &Collection<Node>, now: Timestamp) -> Vec<(Arc<str>, ())> {
-        let mut since: BTreeMap<&str, Option<Timestamp>> = BTreeMap::new();
-        for pod in self.places.values().flat_map(Collection::iter) {
-            let latest = since.entry(&pod.node).or_insert(pod.unready_since);
-            // One that is ready does for all.
-            *latest = latest.zip(pod.unready_since).map(|(one, other)| one.max(other));
+    ///
+    /// Where the watch of its pods has failed, the time stands still: one that was about to get ready then has got ready since.
+    pub(super) fn failing(&mut self, nodes: &Collection<Node>, now: Timestamp) -> Vec<(Arc<str>, ())> {
+        let mut unready: BTreeMap<&str, i64> = BTreeMap::new();
+        for Place { pods, as_of } in self.places.values_mut() {
+            if pods.freshness() == Freshness::Current {
+                *as_of = Some(now);
+            }
+            for pod in pods.iter() {
+                let seconds = as_of.map_or(0, |as_of| pod.unready_for(as_of));
+                // One that is ready does for all.
+                let least = unready.entry(&pod.node).or_insert(seconds);
+                *least = seconds.min(*least);
+            }
         }
         let long = i64::try_from(FAILING_AFTER.as_secs()).unwrap_or(i64::MAX);
-        let is_long = |since: Timestamp| now.as_second().saturating_sub(since.as_second()) >= long;
         let is_there = |node: &str| nodes.get(node).is_none_or(|node| !node.is_lost());
-        since
+        unready
             .into_iter()
-            .filter(|(node, since)| since.is_some_and(is_long) && is_there(node))
+            .filter(|(node, seconds)| *seconds >= long && is_there(node))
             .map(|(node, _)| (node.into(), ()))
             .collect()
     }
 
     /// The state of all watches together; nothing where there is none.
     pub(super) fn status(&self) -> Option<Status> {
-        let all = self.places.values().map(|pods| pods.status("pods"));
+        let all = self.places.values().map(|place| place.pods.status("pods"));
         all.reduce(|one, other| Status {
             resource: one.resource,
             objects: one.objects + other.objects,
@@ -193,6 +213,7 @@ mod tests {
                 all.at(&place).apply(name, pod);
             }
         }
+        all.at(&place).seal();
         let mut known = Collection::default();
         for node in nodes.iter().map(Node::read) {
             known.apply(node.name.as_str().into(), node);
@@ -220,6 +241,26 @@ mod tests {
             ("f", "", json!({})),
         ];
         assert_eq!(failing(&pods, &[]), ["long", "unknown"]);
+    }
+
+    #[test]
+    fn while_nobody_hears_of_a_pod_its_time_stands_still() {
+        let (mut all, place, nodes) = (PluginPods::default(), place(true), Collection::default());
+        let (name, unready) = pod("a", "n", &ready("False", "11:58:00"));
+        all.at(&place).reset(vec![(name, unready.unwrap())]);
+        let at = |all: &mut PluginPods, time: &str| {
+            let now = format!("2026-01-01T{time}Z");
+            all.failing(&nodes, now.parse().unwrap()).len()
+        };
+        assert_eq!(at(&mut all, "12:00:00"), 0);
+        all.at(&place).fail("the API server does not answer".into());
+        assert_eq!(at(&mut all, "12:30:00"), 0);
+        let (name, unready) = pod("a", "n", &ready("False", "11:58:00"));
+        all.at(&place).reset(vec![(name, unready.unwrap())]);
+        assert_eq!(at(&mut all, "12:31:00"), 1);
+        // What was failing before goes on to.
+        all.at(&place).fail("the API server does not answer".into());
+        assert_eq!(at(&mut all, "12:32:00"), 1);
     }
 
     #[test]

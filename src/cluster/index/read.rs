@@ -129,9 +129,9 @@ fn strings(map: BTreeMap<String, String>) -> Map<String, Value> {
 }
 
 /// The objects themselves and those in lists among them.
-pub(in crate::cluster) fn flatten(objects: &[Value]) -> impl Iterator<Item = &Value> {
+pub(in crate::cluster) fn flatten<'o>(objects: impl IntoIterator<Item = &'o Value>) -> impl Iterator<Item = &'o Value> {
     objects
-        .iter()
+        .into_iter()
         .flat_map(|object| match object.get("items").and_then(Value::as_array) {
             Some(items) => items.as_slice(),
             None => std::slice::from_ref(object),

@@ -1,14 +1,17 @@
 use super::*;
 use crate::decide::Coverage;
 use crate::policy::Release;
+use crate::policy::probe::Word;
 use serde_json::json;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 fn objects() -> Vec<Value> {
     let daemon_set = |name: &str| {
         json!({"apiVersion": "apps/v1", "kind": "DaemonSet",
             "metadata": {"name": name, "namespace": "linkerd-cni", "labels": {"k8s-app": name}},
-            "spec": {"template": {"spec": {"nodeSelector": {"zone": "a"}, "containers": [{"name": "a"}]}}}})
+            "spec": {"template": {"spec": {"nodeSelector": {"zone": "a"}, "containers": [{"name": "a"}],
+                "volumes": [{"name": "net", "hostPath": {"path": "/etc/cni/net.d"}}]}}}})
     };
     vec![
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop",
@@ -104,6 +107,7 @@ fn coverage_is_judged_once_until_something_changes() {
     let second = coverage(&mut index, &json!({}));
     assert!(!Arc::ptr_eq(&first, &second));
     index.plugins.delete("linkerd-cni/linkerd-cni");
+    index.look_after_plugins(Timestamp::now());
     assert!(!Arc::ptr_eq(&second, &coverage(&mut index, &json!({}))));
 }
 
@@ -115,7 +119,7 @@ fn pods_of_the_plugin_tell_where_it_is_failing() {
     let node = |name: &str| json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}});
     let objects = [
         json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": metadata("agent"),
-            "spec": {"template": {"spec": {}}}}),
+            "spec": {"template": {"spec": {"volumes": [{"name": "net", "hostPath": {"path": "/etc/cni/net.d"}}]}}}}),
         json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata("agent-1"), "spec": {"nodeName": "n1"},
             "status": {"conditions": [ready]}}),
         node("n1"),
@@ -188,12 +192,14 @@ fn a_failing_watch_makes_known_objects_stale_and_unknown_ones_unavailable() {
     assert!(!index.settled());
     index.nodes.fail("forbidden".into());
     index.plugins.reset(Vec::new());
+    index.look_after_plugins(Timestamp::now());
     index.set_server(Some(Release(36).into()));
     index.namespaces.fail("refused".into());
     index.sources.complete();
     index.compile();
     assert!(!index.settled(), "namespaces are waited for");
     index.namespaces.reset(Vec::new());
+    index.look_after_plugins(Timestamp::now());
     assert!(index.settled());
 
     let facts = index.facts(&Pod::new(&json!({})));
@@ -217,6 +223,7 @@ fn a_server_that_never_told_its_release_is_waited_for() {
     index.namespaces.reset(Vec::new());
     index.nodes.reset(Vec::new());
     index.plugins.reset(Vec::new());
+    index.look_after_plugins(Timestamp::now());
     index.sources.complete();
     index.compile();
     index.set_server(None);
@@ -224,6 +231,58 @@ fn a_server_that_never_told_its_release_is_waited_for() {
     index.set_server(Some(Release(36).into()));
     index.set_server(None);
     assert!(index.settled());
+}
+
+#[test]
+fn a_daemon_set_is_the_plugin_where_its_namespace_admits_it() {
+    let level = |level: &str| {
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "linkerd-cni",
+            "labels": {"pod-security.kubernetes.io/enforce": level}}})
+    };
+    let of = |level: Value| Index::from_objects(&[objects(), vec![level]].concat(), None).unwrap();
+    let facts = |index: &mut Index| {
+        let watched = index.look_after_plugins(Timestamp::now()).len();
+        (index.facts(&Pod::new(&Value::Null)).foreign_plugin, watched)
+    };
+    let mut believed = of(level("privileged"));
+    assert_eq!((facts(&mut believed), believed.disbelieved().len()), ((true, 1), 0));
+    let mut disbelieved = of(level("baseline"));
+    assert_eq!(facts(&mut disbelieved), (false, 0));
+    assert!(disbelieved.disbelieved().contains_key("linkerd-cni/linkerd-cni"));
+    // Where the cluster's own default refuses it, only a label can admit it.
+    let document = json!({"apiVersion": "pod-security.admission.config.k8s.io/v1", "kind": "PodSecurityConfiguration",
+        "defaults": {"enforce": "baseline"}});
+    let configuration = Configuration::read(&document).unwrap();
+    let unlabelled = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "linkerd-cni"}});
+    for (namespace, expected) in [(level("privileged"), true), (unlabelled, false)] {
+        let mut index = of(namespace);
+        index.set_pod_security(&configuration);
+        assert_eq!(facts(&mut index).0, expected);
+    }
+}
+
+#[test]
+fn nobody_decides_before_it_is_known_where_the_plugin_fails() {
+    let mut index = Index::default();
+    index.namespaces.reset(Vec::new());
+    index.nodes.reset(Vec::new());
+    index.sources.complete();
+    index.compile();
+    index.set_server(Some(Release(36).into()));
+    let metadata = json!({"namespace": "linkerd-cni", "name": "cni", "labels": {"k8s-app": "linkerd-cni"}});
+    let plugin = Plugin::read(&json!({"metadata": metadata, "spec": {"template": {"spec": {"volumes": [{"name": "net", "hostPath": {"path": "/etc/cni/net.d"}}]}}}})).unwrap();
+    index.plugins.reset(vec![("linkerd-cni/cni".into(), plugin)]);
+    let look = |index: &mut Index| index.look_after_plugins(Timestamp::now());
+    let places = look(&mut index);
+    assert!(!index.settled(), "its pods are not listed");
+    for place in &places {
+        index.plugin_pods.at(place).fail("pods is forbidden".into());
+    }
+    assert!(!index.settled(), "nobody has looked");
+    look(&mut index);
+    assert!(index.settled(), "what may not be read holds nobody up");
+    index.plugin_pods.retain(&BTreeSet::new());
+    assert!(index.settled(), "who decides goes on");
 }
 
 #[test]
@@ -253,19 +312,23 @@ fn what_a_probe_reports_is_told_by_its_name_and_damage_is_unknown() {
     let digest = crate::policy::probe::digest(labels.as_object());
     let finding = json!({"at": 1000, "labels": digest, "plain": said, "init-container": said, "cni": said});
     let data = json!({"_format": "1", "shop": finding.to_string(), "bad": "{"});
-    let word = |index: &Index, name: &str| index.probe(name, labels.as_object(), Duration::from_secs(1042));
+    let word = |index: &mut Index, name: &str| {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1042);
+        let findings = index.facts(&Pod::new(&Value::Null)).findings;
+        findings.word(name, labels.as_object(), now)
+    };
 
-    let index = Index::from_objects(&[map("x", json!(7)), map(CONFIG_MAP, data.clone())], None).unwrap();
-    let found = word(&index, "shop");
+    let mut index = Index::from_objects(&[map("x", json!(7)), map(CONFIG_MAP, data.clone())], None).unwrap();
+    let found = word(&mut index, "shop");
     assert!(
         matches!(&found, Word::Found { age, .. } if age.as_secs() == 42),
         "{found:?}"
     );
-    assert!(matches!(word(&index, "bad"), Word::Unknown { .. }));
+    assert!(matches!(word(&mut index, "bad"), Word::Unknown { .. }));
     assert_eq!(index.probe_standing(Duration::from_secs(1042)).unwrap().unreadable, 1);
-    let none = Index::from_objects(&[map("x", data)], None).unwrap();
+    let mut none = Index::from_objects(&[map("x", data)], None).unwrap();
     assert_eq!(
-        (word(&none, "shop"), none.probe_standing(Duration::ZERO)),
+        (word(&mut none, "shop"), none.probe_standing(Duration::ZERO)),
         (Word::Absent, None)
     );
     let error = Index::from_objects(&[map(CONFIG_MAP, json!({"shop": 7}))], None).unwrap_err();
@@ -285,10 +348,13 @@ fn findings_that_may_not_be_read_are_unknown_and_hold_nobody_up() {
     assert!(!index.settled(), "they are waited for");
     index.findings.fail("configmaps is forbidden".into());
     assert!(index.settled());
-    let word = index.probe("shop", None, Duration::ZERO);
+    let findings = index.facts(&Pod::new(&Value::Null)).findings;
+    let word = findings.word("shop", None, SystemTime::UNIX_EPOCH);
     assert!(
         matches!(&word, Word::Unknown { why } if why == "configmaps: configmaps is forbidden"),
         "{word:?}"
     );
-    assert_eq!(index.status().last().unwrap().freshness, Freshness::Unavailable);
+    let status = index.status();
+    let of_probe = status.iter().find(|status| status.resource == "configmaps").unwrap();
+    assert_eq!(of_probe.freshness, Freshness::Unavailable);
 }

@@ -1,36 +1,36 @@
 //! The namespaces, as they come, change and go.
 
-use super::events::{Events, Told, shows_that_it_stands};
 use super::{SOON, Shared, is_wanted};
 use crate::cluster::facts::Namespace;
 use crate::cluster::index;
-use crate::cluster::watch::describe;
+use crate::cluster::watch::{QUIET, Steps, Told, shows_that_it_stands};
 use futures::Stream;
 use k8s_openapi::api::core::v1;
 use kube::Api;
 use kube::api::PartialObjectMeta;
 use kube::runtime::watcher::{self, Config, Event, watcher};
 use std::collections::BTreeSet;
-use std::pin::pin;
+use std::time::Duration;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
 /// Follows them for as long as it is polled.
 pub(super) async fn follow(shared: &Shared) {
     let api = Api::<PartialObjectMeta<v1::Namespace>>::all(shared.client.clone());
-    heed(shared, watcher(api, Config::default())).await;
+    heed(shared, || watcher(api.clone(), Config::default()), QUIET).await;
 }
 
-/// Heeds what a watch tells.
-pub(super) async fn heed(
+/// Heeds what a watch tells, which is begun anew where nothing is known for sure and it has been `quiet` for long.
+pub(super) async fn heed<W: Stream<Item = watcher::Result<Event<PartialObjectMeta<v1::Namespace>>>>>(
     shared: &Shared,
-    watch: impl Stream<Item = watcher::Result<Event<PartialObjectMeta<v1::Namespace>>>>,
+    watch: impl Fn() -> W,
+    quiet: Duration,
 ) {
-    let watch = pin!(watch);
-    let mut events = Events::new(watch);
+    let mut steps = Steps::new(watch, quiet);
     let mut listed = BTreeSet::new();
     loop {
-        match events.next().await {
+        let is_current = shared.state().watched.is_ok();
+        match steps.next(is_current).await {
             Told::Event(event) => {
                 let stands = shows_that_it_stands(&event);
                 shared.take(event, &mut listed);
@@ -38,8 +38,8 @@ pub(super) async fn heed(
                     shared.stands();
                 }
             }
-            Told::Failed(error) => {
-                let why = format!("namespaces: {}", describe(&error));
+            Told::Failed(failure) => {
+                let why = format!("namespaces: {}", failure.describe());
                 let mut state = shared.state();
                 if state.watched.as_ref().err() != Some(&why) {
                     warn!(error = why, "watch failed, trying again");
@@ -48,7 +48,6 @@ pub(super) async fn heed(
                 drop(state);
                 shared.metrics.watch("namespaces", false);
             }
-            Told::Quiet => shared.stands(),
             Told::End => return,
         }
     }

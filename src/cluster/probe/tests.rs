@@ -1,9 +1,11 @@
 use super::*;
+use crate::cluster::watch::Steps;
 use crate::policy::probe::{Answer, MAX_AGE, Refuser, digest};
 use futures::stream;
 use kube::api::{ObjectMeta, PartialObjectMetaExt};
 use kube::runtime::watcher::{self, Event};
 use serde_json::Map;
+use std::cell::RefCell;
 
 const PERIOD: Duration = Duration::from_secs(600);
 
@@ -55,6 +57,49 @@ async fn a_dry_run_that_fails_for_a_while_erases_nothing() {
     assert_eq!(probe.shared.state().findings["shop"], finding(1));
 }
 
+/// Watches that tell the lists of `begun`, one after the other, and nothing more.
+fn watches<K, const N: usize>(
+    begun: [Vec<watcher::Result<Event<K>>>; N],
+) -> impl Fn() -> stream::BoxStream<'static, watcher::Result<Event<K>>>
+where
+    watcher::Result<Event<K>>: Send + 'static,
+{
+    let begun = Mutex::new(begun.into_iter());
+    move || {
+        let events = begun.lock().unwrap().next().expect("no watch is begun without need");
+        // What is seen of it is seen between two events.
+        let events = stream::iter(events).then(async |event| {
+            tokio::task::yield_now().await;
+            event
+        });
+        events.chain(stream::pending()).boxed()
+    }
+}
+
+/// Polls `work` until `done`.
+async fn until(work: impl Future<Output = ()>, done: impl Fn() -> bool) {
+    let done = async {
+        while !done() {
+            tokio::task::yield_now().await;
+        }
+    };
+    let both = timeout(Duration::from_secs(20), async {
+        tokio::select! { () = work => {}, () = done => {} }
+    });
+    both.await.expect("it comes to that");
+}
+
+/// Whether `resource` counts as one that cannot be watched.
+fn is_failing(probe: &Probe, resource: &str) -> Option<bool> {
+    let metrics = probe.health().metrics().unwrap();
+    let series = format!("outrigger_probe_watch_failing{{resource=\"{resource}\"}} ");
+    let line = metrics.lines().find_map(|line| line.strip_prefix(&series))?;
+    Some(line == "1")
+}
+
+/// How long a watch is quiet until it is begun anew, in tests.
+const BRIEFLY: Duration = Duration::from_millis(50);
+
 #[tokio::test]
 async fn whatever_happens_after_a_failure_shows_that_the_watch_stands() {
     let probe = probe_of_shop();
@@ -62,26 +107,72 @@ async fn whatever_happens_after_a_failure_shows_that_the_watch_stands() {
         name: Some("gone".to_owned()),
         ..ObjectMeta::default()
     };
-    let told = [
+    let told = vec![
         Ok(Event::Init),
         Ok(Event::InitDone),
         Err(watcher::Error::NoResourceVersion),
         Ok(Event::Delete(gone.into_response_partial())),
     ];
-    namespaces::heed(&probe.shared, stream::iter(told)).await;
-    assert_eq!(probe.shared.state().watched, Ok(()));
+    let heed = namespaces::heed(&probe.shared, watches([told]), PERIOD);
+    until(heed, || probe.shared.state().watched == Ok(())).await;
     for event in [Event::Apply, Event::Delete] {
         let policy = ObjectMeta::default().into_response_partial();
-        let told = [
+        let told = vec![
             Ok(Event::Init),
             Ok(Event::InitDone),
             Err(watcher::Error::NoResourceVersion),
             Ok(event(policy)),
         ];
-        triggers::listen(&probe.shared, "policies", stream::iter(told), &mut None).await;
-        let metrics = probe.health().metrics().unwrap();
-        assert!(metrics.contains("watch_failing{resource=\"policies\"} 0"), "{metrics}");
+        let (steps, mut seen) = (Steps::new(watches([told]), PERIOD), None);
+        let listen = triggers::listen(&probe.shared, "policies", steps, &mut seen);
+        until(listen, || is_failing(&probe, "policies") == Some(false)).await;
     }
+}
+
+/// Silence after a failure may be a watch that stands, and may be a server that does not answer.
+#[tokio::test]
+async fn silence_after_a_failure_shows_nothing() {
+    let standing = || vec![Ok(Event::Init), Ok(Event::InitDone)];
+    let failing = || {
+        [standing(), vec![Err(watcher::Error::NoResourceVersion)]]
+            .into_iter()
+            .flatten()
+            .collect()
+    };
+    let hanging = || vec![Ok(Event::Init)];
+    let probe = probe_of_shop();
+    let heed = namespaces::heed(&probe.shared, watches([failing(), hanging(), standing()]), BRIEFLY);
+    let seen = RefCell::new(Vec::new());
+    until(heed, || {
+        let watched = probe.shared.state().watched.clone();
+        let mut seen = seen.borrow_mut();
+        if seen.last() != Some(&watched) {
+            seen.push(watched);
+        }
+        seen.len() == 5
+    })
+    .await;
+    let why = |why: &str| Err(format!("namespaces: {why}"));
+    let seen = seen.into_inner();
+    assert_eq!(seen[0], Err("starting".to_owned()));
+    assert_eq!((&seen[1], &seen[4]), (&Ok(()), &Ok(())));
+    assert!(
+        seen[2].is_err() && seen[3] == why("the API server does not answer"),
+        "{seen:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_resource_that_is_gone_is_no_failure() {
+    let probe = probe_of_shop();
+    let gone = kube::core::Status::failure("", "NotFound").with_code(404).boxed();
+    let told = vec![
+        Err(watcher::Error::NoResourceVersion),
+        Err(watcher::Error::InitialListFailed(kube::Error::Api(gone))),
+    ];
+    let (steps, mut seen) = (Steps::new(watches([told]), PERIOD), None);
+    triggers::listen(&probe.shared, "policies", steps, &mut seen).await;
+    assert_eq!(is_failing(&probe, "policies"), Some(false));
 }
 
 #[tokio::test]

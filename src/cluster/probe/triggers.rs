@@ -3,9 +3,8 @@
 //! What cannot be watched, such as the policies behind a webhook, is found out every so often.
 
 use super::Shared;
-use super::events::{Events, Told, shows_that_it_stands};
 use crate::cluster::resource_of;
-use crate::cluster::watch::describe;
+use crate::cluster::watch::{Failure, QUIET, Steps, Told, shows_that_it_stands};
 use crate::policy::installed::Source;
 use futures::Stream;
 use futures::future::join_all;
@@ -13,7 +12,6 @@ use kube::Api;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ObjectMeta, PartialObjectMeta};
 use kube::runtime::watcher::{self, Config, Event, watcher};
 use std::collections::BTreeMap;
-use std::pin::pin;
 use std::time::Duration;
 use tokio::time::sleep;
 use tracing::{info, warn};
@@ -51,8 +49,8 @@ async fn heed(shared: &Shared, name: &'static str, resource: &ApiResource) {
     let mut seen = None;
     loop {
         let api = Api::<PartialObjectMeta<DynamicObject>>::all_with(shared.client.clone(), resource);
-        let watch = pin!(watcher(api, Config::default()));
-        listen(shared, name, watch, &mut seen).await;
+        let watch = || watcher(api.clone(), Config::default());
+        listen(shared, name, Steps::new(watch, QUIET), &mut seen).await;
         if seen.take().is_some_and(|seen: Seen| !seen.is_empty()) {
             info!(resource = name, "the API server has it no more");
             shared.doubt_everything(name);
@@ -63,40 +61,42 @@ async fn heed(shared: &Shared, name: &'static str, resource: &ApiResource) {
 }
 
 /// Listens to one watch until the server has no such resource.
-pub(super) async fn listen(
-    shared: &Shared,
-    name: &'static str,
-    watch: impl Stream<Item = watcher::Result<Event<PartialObjectMeta<DynamicObject>>>> + Unpin,
-    seen: &mut Option<Seen>,
-) {
-    let mut events = Events::new(watch);
+pub(super) async fn listen<W, B>(shared: &Shared, name: &'static str, mut steps: Steps<B, W>, seen: &mut Option<Seen>)
+where
+    W: Stream<Item = watcher::Result<Event<PartialObjectMeta<DynamicObject>>>>,
+    B: Fn() -> W,
+{
     let mut listed = Seen::new();
-    let mut failing = false;
+    let (mut is_current, mut failing) = (false, false);
     loop {
-        let stands = match events.next().await {
+        match steps.next(is_current).await {
             Told::Event(event) => {
                 let stands = shows_that_it_stands(&event);
                 if take(event, &mut listed, seen) {
                     shared.doubt_everything(name);
                 }
-                stands
-            }
-            // One that never listed anything does not stand.
-            Told::Quiet => seen.is_some(),
-            Told::Failed(error) if is_absent(&error) => return,
-            Told::Failed(error) => {
-                if !failing {
-                    warn!(resource = name, error = describe(&error), "watch failed, trying again");
+                if stands {
+                    (is_current, failing) = (true, false);
+                    shared.metrics.watch(name, true);
                 }
-                failing = true;
+            }
+            Told::Failed(Failure::Error(error)) if is_absent(&error) => {
+                // There is nothing to watch, which is no failure.
+                shared.metrics.watch(name, true);
+                return;
+            }
+            Told::Failed(failure) => {
+                if !failing {
+                    warn!(
+                        resource = name,
+                        error = failure.describe(),
+                        "watch failed, trying again"
+                    );
+                }
+                (is_current, failing) = (false, true);
                 shared.metrics.watch(name, false);
-                false
             }
             Told::End => return,
-        };
-        if stands {
-            failing = false;
-            shared.metrics.watch(name, true);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What the server says of itself: its release, and which policies it has.
 
-use super::{Feed, NO_ANSWER};
+use super::Feed;
+use super::steps::NO_ANSWER;
 use crate::cluster::index::Served;
 use crate::policy::Release;
 use crate::policy::installed::{Source, WITHOUT_POD_SECURITY_POLICIES};

@@ -9,33 +9,54 @@ use k8s_openapi::jiff::Timestamp;
 use kube::Api;
 use kube::api::{ApiResource, Object};
 use kube::runtime::watcher::{Config, watcher};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
+use tracing::warn;
 
-/// How often it is looked where the plugin has its pods, and for how long they have been failing: often against the
-/// minutes that a failure counts after.
+/// How often it is looked for how long the plugin's pods have been failing: often against the minutes that a failure counts
+/// after.
 const LOOK: Duration = Duration::from_secs(5);
+
+/// How long it is not looked again at least, however much changes: a look takes as long as there are pods of the plugin.
+const PAUSE: Duration = Duration::from_millis(200);
 
 /// Runs all of them.
 pub(super) async fn run(feed: &Feed<'_>) {
-    let mut places = BTreeSet::new();
+    let (mut places, mut said) = (BTreeSet::new(), BTreeMap::new());
     loop {
         tokio::select! {
             () = watch(feed, &places) => {}
-            moved = look(feed, &places) => places = moved,
+            moved = look(feed, &places, &mut said) => places = moved,
         }
     }
 }
 
-/// Looks again and again until the plugin has its pods elsewhere.
-async fn look(feed: &Feed<'_>, places: &BTreeSet<PluginPlace>) -> BTreeSet<PluginPlace> {
+/// Looks again and again until the plugin has its pods elsewhere. Says once of each DaemonSet that it is not believed.
+async fn look(
+    feed: &Feed<'_>,
+    places: &BTreeSet<PluginPlace>,
+    said: &mut BTreeMap<Arc<str>, String>,
+) -> BTreeSet<PluginPlace> {
     loop {
-        let now = feed.index().look_after_plugins(Timestamp::now());
+        let (now, disbelieved) = {
+            let mut index = feed.index();
+            (index.look_after_plugins(Timestamp::now()), index.disbelieved().clone())
+        };
+        for (name, why) in disbelieved.iter().filter(|(name, why)| said.get(*name) != Some(*why)) {
+            warn!(
+                daemon_set = &**name,
+                why, "this DaemonSet is not taken for the CNI plugin"
+            );
+        }
+        *said = disbelieved;
         if now != *places {
             return now;
         }
-        sleep(LOOK).await;
+        sleep(PAUSE).await;
+        // At once where something has changed: the webhook gets ready only when it is known where the plugin fails.
+        timeout(LOOK, feed.moved.notified()).await.ok();
     }
 }
 

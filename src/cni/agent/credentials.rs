@@ -172,7 +172,7 @@ fn renewal(life: Duration) -> Duration {
 }
 
 /// Whether the API server says that it does not know the credentials; silence says nothing.
-pub(super) async fn is_refused(kubeconfig: &str) -> bool {
+async fn is_refused(kubeconfig: &str) -> bool {
     let ask = async {
         let file = Kubeconfig::from_yaml(kubeconfig).ok()?;
         let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())

@@ -141,11 +141,6 @@ impl Installer {
         self.credentials = Some(text);
     }
 
-    /// The credentials that were set last.
-    pub fn wanted_credentials(&self) -> Option<&str> {
-        self.credentials.as_deref()
-    }
-
     /// Looks at everything, at the time `now`, and puts in place what is missing or different.
     pub fn reconcile(&mut self, now: Instant) -> Report {
         let mut report = Report::default();

@@ -3,19 +3,32 @@
 //! It stays: during a roll-out, a restart or a drain pods go on to start, and without the plugin they would be un-meshed.
 //! It goes only where the agent is being uninstalled: where it was told so, or where its DaemonSet is gone or going. Where
 //! that cannot be found out, it stays.
+//!
+//! Whoever deletes everything at once deletes the agent's account and rights as well, and an API server that lost its keys, or is
+//! just starting, refuses the agent in the same words. So a refusal says nothing. What tells the two apart is a watch on the
+//! DaemonSet: it was allowed when it began, and goes on to tell when nothing else is answered any more; whoever restarts the API
+//! server ends it.
 
-use super::credentials::{self, TokenSource};
 use super::socket::SocketFile;
 use super::{Options, Shared};
+use futures::StreamExt as _;
 use k8s_openapi::api::apps::v1::DaemonSet;
-use kube::Api;
-use std::sync::atomic::Ordering;
+use kube::api::{ObjectMeta, PartialObjectMeta};
+use kube::runtime::WatchStreamExt as _;
+use kube::runtime::watcher::{Config, Event, watcher};
+use kube::{Api, Client};
+use std::pin::pin;
 use std::time::Duration;
+use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use tracing::{error, info, warn};
 
 /// How long the question may take; the kubelet waits 30 s for the whole end.
 const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long it is waited, where the question is refused, for the watch to tell that the DaemonSet goes: who deletes a namespace
+/// deletes its pods and accounts within seconds of it, in no order.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Attempts to take the plugin away while others change the configuration.
 const ATTEMPTS: u32 = 10;
@@ -31,53 +44,76 @@ pub enum Farewell {
     Ask(String, String),
 }
 
-/// What is found out about the DaemonSet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
-    Stays,
-    Goes,
-    /// The agent has no right to read it.
-    Forbidden,
-    /// The API server does not know the agent.
-    Unauthorized,
+/// What is known of the DaemonSet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// Nobody has told.
+    #[default]
     Unknown,
+    Stays,
+    /// It is gone or going.
+    Goes,
+    /// The API server does not let the agent know.
+    Refused,
 }
 
-/// Finds out whether the DaemonSet may be read, then rests: where it could be, and may not be read at the end, the rights
-/// went first, as when everything is deleted at once.
-pub(super) async fn prepare(shared: &Shared, farewell: &Farewell) {
-    if let Farewell::Ask(namespace, name) = farewell {
-        loop {
-            match fate(shared, namespace, name).await {
-                Fate::Stays | Fate::Goes => {
-                    shared.saw_daemon_set.store(true, Ordering::Relaxed);
-                    break;
-                }
-                Fate::Forbidden => {
-                    warn!(
-                        namespace,
-                        name, "the DaemonSet may not be read: the plugin will stay when the agent stops"
-                    );
-                    break;
-                }
-                Fate::Unauthorized | Fate::Unknown => sleep(TIMEOUT).await,
+/// Follows the DaemonSet that the farewell depends on, and notes what becomes of it.
+pub(super) async fn follow(client: Client, farewell: Farewell, fate: watch::Sender<Fate>) {
+    let Farewell::Ask(namespace, name) = farewell else {
+        return;
+    };
+    let api = Api::<PartialObjectMeta<DaemonSet>>::namespaced(client, &namespace);
+    let config = Config::default().fields(&format!("metadata.name={name}"));
+    let mut events = pin!(watcher(api, config).default_backoff());
+    let (mut listed, mut failing) = (Fate::Goes, false);
+    while let Some(event) = events.next().await {
+        let told = match event {
+            // Goes, unless it is listed.
+            Ok(Event::Init) => {
+                listed = Fate::Goes;
+                continue;
             }
-        }
+            Ok(Event::InitApply(found)) => {
+                listed = of(&found.metadata);
+                continue;
+            }
+            Ok(Event::InitDone) => listed,
+            Ok(Event::Apply(found)) => of(&found.metadata),
+            Ok(Event::Delete(_)) => Fate::Goes,
+            Err(error) => {
+                if !failing {
+                    warn!(%error, namespace, name, "the DaemonSet cannot be watched: where all is deleted at once, the plugin may stay");
+                }
+                failing = true;
+                continue;
+            }
+        };
+        failing = false;
+        fate.send_replace(told);
     }
-    std::future::pending::<()>().await;
+}
+
+fn of(metadata: &ObjectMeta) -> Fate {
+    match metadata.deletion_timestamp {
+        Some(_) => Fate::Goes,
+        None => Fate::Stays,
+    }
 }
 
 /// Takes the plugin away where the agent is being uninstalled, and last of all the socket on which it was asked.
 pub(super) async fn leave(shared: &Shared, options: &Options, socket: &SocketFile) {
-    let saw = || shared.saw_daemon_set.load(Ordering::Relaxed);
     let goes = match &options.farewell {
         Farewell::Keep => false,
         Farewell::Remove => true,
-        Farewell::Ask(namespace, name) => match fate(shared, namespace, name).await {
+        Farewell::Ask(namespace, name) => match ask(&shared.client, namespace, name).await {
             Fate::Goes => true,
-            Fate::Forbidden => saw(),
-            Fate::Unauthorized => saw() && plugin_is_refused(shared, &options.token).await,
-            Fate::Stays | Fate::Unknown => false,
+            Fate::Stays => false,
+            Fate::Unknown => *shared.fate.borrow() == Fate::Goes,
+            Fate::Refused => {
+                let mut told = shared.fate.subscribe();
+                let goes = told.wait_for(|fate| *fate == Fate::Goes);
+                matches!(timeout(PATIENCE, goes).await, Ok(Ok(_)))
+            }
         },
     };
     if !goes {
@@ -101,31 +137,12 @@ pub(super) async fn leave(shared: &Shared, options: &Options, socket: &SocketFil
     error!("the plugin is not removed, or not all of it");
 }
 
-/// Whether the API server does not know the plugin's account either. The agent's token is bound to its pod, and is refused
-/// as soon as that is deleted by force; the plugin's is bound to nothing, so it is good for as long as its account is there.
-async fn plugin_is_refused(shared: &Shared, source: &TokenSource) -> bool {
-    match source {
-        TokenSource::Account(..) => {}
-        // It may be the agent's own.
-        TokenSource::File(_) => return false,
-    }
-    let wanted = shared
-        .with_installer(|installer| installer.wanted_credentials().map(str::to_owned))
-        .await;
-    match wanted {
-        Some(kubeconfig) => credentials::is_refused(&kubeconfig).await,
-        None => false,
-    }
-}
-
-async fn fate(shared: &Shared, namespace: &str, name: &str) -> Fate {
-    let api = Api::<DaemonSet>::namespaced(shared.client().clone(), namespace);
+async fn ask(client: &Client, namespace: &str, name: &str) -> Fate {
+    let api = Api::<DaemonSet>::namespaced(client.clone(), namespace);
     match timeout(TIMEOUT, api.get_metadata_opt(name)).await {
         Ok(Ok(None)) => Fate::Goes,
-        Ok(Ok(Some(found))) if found.metadata.deletion_timestamp.is_some() => Fate::Goes,
-        Ok(Ok(Some(_))) => Fate::Stays,
-        Ok(Err(kube::Error::Api(status))) if status.code == 401 => Fate::Unauthorized,
-        Ok(Err(kube::Error::Api(status))) if status.code == 403 => Fate::Forbidden,
+        Ok(Ok(Some(found))) => of(&found.metadata),
+        Ok(Err(kube::Error::Api(status))) if [401, 403].contains(&status.code) => Fate::Refused,
         Ok(Err(_)) | Err(_) => Fate::Unknown,
     }
 }

@@ -95,6 +95,25 @@ fn environment_variables_of_both_layers_are_merged_by_name() {
 }
 
 #[test]
+fn variables_of_a_workload_count_before_those_of_its_template() {
+    let list = |name: &str| json!({PROXY_ADDITIONAL_ENV: format!(r#"[{{"name":"{name}"}}]"#)});
+    let object = json!({"metadata": {"annotations": list("template")}});
+    for (workload, name) in [
+        (list("workload"), "workload"),
+        (json!({"a": "b"}), "template"),
+        (Value::Null, "template"),
+    ] {
+        let layers = Layers {
+            namespace: None,
+            pod: &Pod::new(&object),
+            workload: workload.as_object(),
+        };
+        let config = Config::effective(&installation(), &layers);
+        assert_eq!(config.values.proxy.additional_env, [json!({"name": name})]);
+    }
+}
+
+#[test]
 fn problems_name_key_value_and_accepted_form() {
     let config = effective(&json!({}), &json!({"config.linkerd.io/proxy-uid": "0"}));
     let problem = config.fatal_problem().unwrap();

@@ -55,6 +55,23 @@ fn a_template_has_no_token_mounted_yet() {
 }
 
 #[test]
+fn a_namespace_that_has_webhooks_disabled_is_asked_about_by_nobody() {
+    let mut case = case().spec(
+        "containers",
+        json!([{"name": "db", "ports": [{"containerPort": 3306}]}]),
+    );
+    case.labels = json!({"config.linkerd.io/admission-webhooks": "disabled"});
+    let decision = case.decide();
+    assert_eq!(decision.code(), "webhooks_disabled");
+    assert!(decision.patch.is_empty());
+    case.round = Round::Second;
+    assert_eq!(case.decide().word(), "inject");
+    case.labels = json!({"config.linkerd.io/admission-webhooks": "enabled"});
+    case.round = Round::First;
+    assert_eq!(case.decide().word(), "inject");
+}
+
+#[test]
 fn a_mirror_pod_stays_as_it_is() {
     let opaque = |case: Case| case.annotated("kubernetes.io/config.mirror", "x").decide().patch;
     let mut case = case();

@@ -95,3 +95,44 @@ fn wrong_types_are_left_alone() {
         assert_eq!(uninjected(object.clone()), (object, false));
     }
 }
+
+#[test]
+fn volumes_of_old_versions_are_known_by_where_they_are_mounted() {
+    let pod = |name: &str, path: &str| {
+        json!({"apiVersion": "v1", "kind": "Pod", "spec": {
+            "containers": [
+                {"name": "app", "volumeMounts": [{"name": "data", "mountPath": "/var/run/linkerd/podinfo"}]},
+                {"name": "linkerd-proxy", "volumeMounts": [{"name": name, "mountPath": path}]},
+            ],
+            "volumes": [{"name": "podinfo", "downwardAPI": {}}, {"name": "data", "emptyDir": {}}, {"name": "linkerd-secrets"}],
+        }})
+    };
+    let volumes = |pod: Value| uninjected(pod).0["spec"]["volumes"].to_string();
+    let data = json!([{"name": "data", "emptyDir": {}}]).to_string();
+    assert_eq!(volumes(pod("podinfo", "var/run/linkerd/podinfo")), data);
+    assert_eq!(volumes(pod("podinfo", "/var/run/linkerd/podinfo")), data);
+    let both = json!([{"name": "podinfo", "downwardAPI": {}}, {"name": "data", "emptyDir": {}}]).to_string();
+    assert_eq!(volumes(pod("podinfo", "/etc/podinfo")), both);
+    assert_eq!(volumes(pod("data", "/var/run/linkerd/podinfo")), both);
+}
+
+#[test]
+fn the_node_selector_that_injection_adds_is_told_from_others() {
+    let deployment = |annotations: Value, selector: Value| {
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"template": {
+            "metadata": {"annotations": annotations}, "spec": {"containers": [], "nodeSelector": selector}}}})
+    };
+    let mark = json!({"outrigger.linkerd.io/node-selector": "cni"});
+    let spec = |object| uninjected(object).0["spec"]["template"]["spec"].clone();
+    let both = json!({"cni": "yes", "disk": "ssd"});
+    assert_eq!(
+        spec(deployment(mark.clone(), both.clone())),
+        json!({"containers": [], "nodeSelector": {"disk": "ssd"}})
+    );
+    assert_eq!(
+        spec(deployment(mark.clone(), json!({"cni": "yes"}))),
+        json!({"containers": []})
+    );
+    assert_eq!(spec(deployment(json!({}), both.clone()))["nodeSelector"], both);
+    assert_eq!(spec(deployment(mark, Value::Null))["nodeSelector"], Value::Null);
+}

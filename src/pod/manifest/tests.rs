@@ -67,9 +67,14 @@ fn json_may_follow_json() {
     let texts: Vec<_> = documents.iter().map(|document| document.text).collect();
     assert_eq!(
         texts,
-        ["{\"a\": 1}", "{\n\t\"b\": \"\\ud83d\\ude00\"}", "{\"c\": [1.50]}"]
+        ["{\"a\": 1}\n", "{\n\t\"b\": \"\\ud83d\\ude00\"}\n", "{\"c\": [1.50]}"]
     );
     assert_eq!(documents[1].value, json!({"b": "\u{1f600}"}));
+    assert_eq!(
+        values("{\"a\": \"\u{7f}\u{80}\", \"b\": 1e3}\n"),
+        [json!({"a": "\u{7f}\u{80}", "b": 1000})]
+    );
+    assert!(error("{\"a\": \"\u{7f}\", \"a\": 1}\n").contains("unexpected character"));
     assert_eq!(
         error("{\"a\": 1}\n{\"b\": 1,\n\"b\": 2}"),
         "duplicate mapping key `b` is not allowed here at line 3, column 1"
@@ -190,5 +195,71 @@ proptest! {
     #[test]
     fn nothing_makes_the_reader_panic(text in "[-:#'\"|>%@`&*!?,\\[\\]{}a0 \\n\\t\\r\\\\]{0,60}") {
         let _result = read(&text);
+    }
+}
+
+/// The pieces of `text`, each with its document.
+fn pieces(text: &str) -> Vec<(Piece, Vec<Value>)> {
+    let mut splitter = Splitter::default();
+    let mut pieces = Vec::new();
+    for line in text.split_inclusive('\n') {
+        pieces.extend(splitter.push(line).unwrap());
+    }
+    pieces.extend(splitter.finish());
+    let values = |piece: Piece| {
+        let documents = piece.documents().unwrap();
+        let values = documents.into_iter().map(|document| document.value).collect();
+        (piece, values)
+    };
+    pieces.into_iter().map(values).collect()
+}
+
+#[test]
+fn what_stands_around_documents_is_kept() {
+    for (text, values) in [
+        ("", json!([])),
+        ("\u{feff}", json!([])),
+        ("---\n---\n", json!([])),
+        ("\u{feff}---\r\na: 1\r\n---\r\n", json!([{"a": 1}])),
+        ("a: 1\n...\n# over\n\n---\nb: 1", json!([{"a": 1}, {"b": 1}])),
+        // kubectl reads nothing behind the dots.
+        ("a: 1\n...\nb: 1\n... # over\n", json!([{"a": 1}, {"b": 1}])),
+        ("...\n---\na: 1\n", json!([{"a": 1}])),
+        (
+            "a: 1\n...\n%YAML 1.2\n# words\n---\nb: no\n",
+            json!([{"a": 1}, {"b": false}]),
+        ),
+        ("%YAML 1.1\n---\n---\na: 1\n", json!([{"a": 1}])),
+        (
+            "{\"a\": 1}\n\n{\n\"b\": \"}\\\"{\"}\n# words\n",
+            json!([{"a": 1}, {"b": "}\"{"}]),
+        ),
+        ("{\"a\": 1} {\"b\": 1}\n[1]\n", json!([{"a": 1}, {"b": 1}, [1]])),
+        ("{a: 1}\n", json!([{"a": 1}])),
+        ("# words\n---\n \n", json!([null, null])),
+    ] {
+        let pieces = pieces(text);
+        let whole: String = pieces
+            .iter()
+            .flat_map(|(piece, _)| [&*piece.before, &piece.text, &piece.after])
+            .collect();
+        assert_eq!(whole, text);
+        let found: Vec<_> = pieces.into_iter().flat_map(|(_, values)| values).collect();
+        assert_eq!(json!(found), values, "{text}");
+        let read: Vec<_> = read(text).unwrap().into_iter().map(|document| document.value).collect();
+        assert_eq!(json!(read), values, "{text}");
+    }
+}
+
+#[test]
+fn lines_are_counted_through_whatever_stands_between() {
+    for (text, line) in [
+        ("a: 1\n...\n# over\nb: c: d\n", 4),
+        ("%YAML 1.2\n---\na: b: c\n", 3),
+        ("{\"a\": 1}\n{\"b\": 1}\n{\"c\": 1, \"c\": 2}\n", 3),
+        ("a: 1\n---\n---\n\n...\n\nb: c: d", 7),
+    ] {
+        let error = error(text);
+        assert!(error.contains(&format!("at line {line}, ")), "{text}: {error}");
     }
 }

@@ -39,6 +39,7 @@ impl App {
         Ok(Answer {
             warnings: spoken::warnings_of_dry_run(&decision, Some(&workload)),
             audit: spoken::audit(&decision),
+            cautions: spoken::cautions(&decision),
             labels: spoken::labels(&decision),
             owner: Some(workload),
             ..Answer::untouched()

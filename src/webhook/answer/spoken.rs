@@ -1,6 +1,6 @@
 //! A decision in the words of an answer: outcome, warnings, audit annotations, labels.
 
-use crate::decide::{Decision, DenyReason, Outcome, SkipReason, SkipReasons};
+use crate::decide::{Caution, Decision, DenyReason, Outcome, SkipReason, SkipReasons};
 use crate::webhook::metrics::AnswerLabels;
 use crate::webhook::review::{self, WARNING_LIMIT};
 
@@ -109,10 +109,34 @@ pub(super) fn audit_of_denial(reason: &str) -> Vec<(&'static str, String)> {
 pub(super) fn labels(decision: &Decision) -> AnswerLabels {
     let policy = decision.pod_security().map_or("", |opinion| opinion.policy.as_str());
     AnswerLabels {
+        outcome: decision.word(),
         decision: decision.code(),
         redirection: decision.redirection().word(),
         level: LEVELS.into_iter().find(|level| policy.starts_with(level)).unwrap_or(""),
     }
+}
+
+/// The kinds of a decision's warnings, each once.
+pub(super) fn cautions(decision: &Decision) -> Vec<Caution> {
+    once(decision.warnings.iter().map(|warning| warning.caution))
+}
+
+/// The kinds of policies that stand in the way of a pod that is denied, each once.
+pub(super) fn refused_by(decision: &Decision) -> Vec<&'static str> {
+    match &decision.outcome {
+        Outcome::Deny(DenyReason::NoRedirection(refusal)) => once(refusal.obstacles.iter().map(|obstacle| obstacle.by)),
+        Outcome::Inject { .. } | Outcome::Skip(_) | Outcome::Deny(_) => Vec::new(),
+    }
+}
+
+/// Every item once, where it first stands.
+fn once<T: PartialEq>(items: impl Iterator<Item = T>) -> Vec<T> {
+    items.fold(Vec::new(), |mut found, item| {
+        if !found.contains(&item) {
+            found.push(item);
+        }
+        found
+    })
 }
 
 /// Linkerd's reasons joined as Linkerd joins them; without one of those the first of ours, alone. So the label takes few
@@ -140,6 +164,7 @@ fn is_linkerds(reason: SkipReason) -> bool {
         | R::SystemNamespace
         | R::NodeCriticalPod
         | R::ControlPlanePod
+        | R::WebhooksDisabled
         | R::NoRedirectionAdmitted => false,
     }
 }

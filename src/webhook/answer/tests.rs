@@ -5,9 +5,9 @@ use serde_json::json;
 
 /// An app for a cluster of manifests and the newest server.
 fn app(objects: &Value, values: &'static str) -> App {
-    let parse = move |_: &[u8], _: &[u8]| read(values.as_bytes(), Some(b"anchors"), "linkerd").and_then(complete);
+    let parse = move |[_]: [&[u8]; 1]| read(&[values.as_bytes()], Some(b"anchors"), "linkerd").and_then(complete);
     App {
-        setup: Arc::new(Reloaded::load([Source::Nothing, Source::Nothing], parse).unwrap()),
+        setup: Arc::new(Reloaded::load([Source::Nothing], parse).unwrap()),
         cluster: cluster(objects, Some(Release::NEWEST)),
     }
 }
@@ -272,7 +272,7 @@ async fn an_assumed_release_is_said_to_be_assumed() {
 
 #[test]
 fn files_that_are_no_text_are_named() {
-    let error = read(&[0xff], None, "linkerd").unwrap_err().to_string();
+    let error = read(&[&[0xff]], None, "linkerd").unwrap_err().to_string();
     assert!(error.starts_with("the values are no UTF-8 text"), "{error}");
 }
 

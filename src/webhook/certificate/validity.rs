@@ -1,4 +1,4 @@
-//! When a certificate begins and ends: the one field of X.509 (RFC 5280, section 4.1) that is read here.
+//! When a certificate begins and ends, and who issued it: the two fields of X.509 (RFC 5280, section 4.1) that are read here.
 //!
 //! Nothing is verified: this feeds a metric and warnings.
 
@@ -27,16 +27,26 @@ pub fn not_after(certificate: &CertificateDer<'_>) -> Option<i64> {
 
 /// The validity of a certificate; nothing where the certificate cannot be read.
 pub fn validity(certificate: &CertificateDer<'_>) -> Option<Validity> {
+    let (_issuer, rest) = from_issuer(certificate)?;
+    let (validity, _) = take(rest, SEQUENCE)?;
+    let (not_before, rest) = time(validity)?;
+    let (not_after, _) = time(rest)?;
+    Some(Validity { not_before, not_after })
+}
+
+/// The name of a certificate's issuer, the content of its DER; nothing where the certificate cannot be read.
+pub fn issuer<'c>(certificate: &'c CertificateDer<'_>) -> Option<&'c [u8]> {
+    from_issuer(certificate).map(|(issuer, _)| issuer)
+}
+
+/// The issuer, and the fields behind it.
+fn from_issuer<'c>(certificate: &'c CertificateDer<'_>) -> Option<(&'c [u8], &'c [u8])> {
     let (certificate, _) = take(certificate, SEQUENCE)?;
     let (fields, _) = take(certificate, SEQUENCE)?;
     let fields = take(fields, VERSION).map_or(fields, |(_, rest)| rest);
     let (_serial_number, rest) = take(fields, INTEGER)?;
     let (_signature, rest) = take(rest, SEQUENCE)?;
-    let (_issuer, rest) = take(rest, SEQUENCE)?;
-    let (validity, _) = take(rest, SEQUENCE)?;
-    let (not_before, rest) = time(validity)?;
-    let (not_after, _) = time(rest)?;
-    Some(Validity { not_before, not_after })
+    take(rest, SEQUENCE)
 }
 
 /// The content of the first element, which has `tag`, and what follows it.

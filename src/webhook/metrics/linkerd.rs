@@ -9,7 +9,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Labels of Linkerd's counter of requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,38 +31,60 @@ struct Series {
     skipped: Option<Box<str>>,
 }
 
-/// What was counted, by namespace.
+/// Namespaces that are counted before anybody looks which of them are gone, where nobody asks for metrics.
+const CROWD: usize = 256;
+
+/// What was counted.
 #[derive(Debug)]
 pub(super) struct Linkerd {
     cluster: Arc<Cluster>,
-    namespaces: Mutex<BTreeMap<String, Counts>>,
+    counted: Mutex<Counted>,
+}
+
+/// What was counted, by namespace.
+#[derive(Debug)]
+struct Counted {
+    namespaces: BTreeMap<String, Counts>,
+    /// As many as these and the gone ones among them are forgotten: twice what was left the last time, so that a new
+    /// namespace does not cost a look at all others.
+    crowd: usize,
 }
 
 /// What was counted in one namespace: a handful of series, of which a list takes the least memory.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Counts {
     series: Vec<(Series, u64)>,
-    /// Whether the watch has told of the namespace. Until then it may lag; from then on it tells when the namespace goes.
-    watched: bool,
+    /// Whether a namespace that the watch does not have is gone. One that it has never had may be new, for the watch may lag;
+    /// when it is missing twice, it came and went between two looks.
+    gone_if_missing: bool,
 }
 
 impl Linkerd {
     pub(super) fn new(cluster: Arc<Cluster>) -> Self {
         Self {
             cluster,
-            namespaces: Mutex::default(),
+            counted: Mutex::new(Counted {
+                namespaces: BTreeMap::new(),
+                crowd: CROWD,
+            }),
         }
     }
 
     /// Counts a request, and its response where Linkerd counts one.
     pub(super) fn count(&self, request: &LinkerdRequest, skipped: Option<&str>) {
-        let mut namespaces = self.namespaces.lock().unwrap_or_else(PoisonError::into_inner);
-        if !namespaces.contains_key(&request.namespace) {
-            self.forget_deleted(&mut namespaces);
+        let mut counted = self.counted();
+        if counted.namespaces.len() >= counted.crowd && !counted.namespaces.contains_key(&request.namespace) {
+            self.forget_deleted(&mut counted);
         }
-        let counts = match namespaces.get_mut(&request.namespace) {
+        let counts = match counted.namespaces.get_mut(&request.namespace) {
             Some(counts) => counts,
-            None => namespaces.entry(request.namespace.clone()).or_default(),
+            None => counted
+                .namespaces
+                .entry(request.namespace.clone())
+                .or_insert_with(|| Counts {
+                    series: Vec::new(),
+                    gone_if_missing: self.exists(&request.namespace),
+                }),
         };
         counts.increment(request, None);
         if skipped.is_some() {
@@ -70,13 +92,22 @@ impl Linkerd {
         }
     }
 
-    fn forget_deleted(&self, namespaces: &mut BTreeMap<String, Counts>) {
-        namespaces.retain(|name, counts| {
-            let exists = self.cluster.known_namespace(name).is_some();
-            let deleted = counts.watched && !exists;
-            counts.watched = exists;
-            !deleted
+    fn counted(&self) -> MutexGuard<'_, Counted> {
+        self.counted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn exists(&self, namespace: &str) -> bool {
+        self.cluster.known_namespace(namespace).is_some()
+    }
+
+    fn forget_deleted(&self, counted: &mut Counted) {
+        counted.namespaces.retain(|name, counts| {
+            let exists = self.exists(name);
+            let gone = counts.gone_if_missing && !exists;
+            counts.gone_if_missing = true;
+            !gone
         });
+        counted.crowd = CROWD.max(2 * counted.namespaces.len());
     }
 }
 
@@ -106,10 +137,10 @@ pub(super) struct Counters(pub(super) Arc<Linkerd>);
 
 impl Collector for Counters {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let mut namespaces = self.0.namespaces.lock().unwrap_or_else(PoisonError::into_inner);
-        self.0.forget_deleted(&mut namespaces);
+        let mut counted = self.0.counted();
+        self.0.forget_deleted(&mut counted);
         let all = || {
-            namespaces.iter().flat_map(|(name, counts)| {
+            counted.namespaces.iter().flat_map(|(name, counts)| {
                 counts
                     .series
                     .iter()
@@ -183,7 +214,7 @@ mod tests {
             text::encode(&mut all, &registry).unwrap();
             all
         };
-        for name in ["shop", "shop", "gone", "new"] {
+        for name in ["shop", "shop", "gone"] {
             count(name);
         }
         let before = series();
@@ -195,10 +226,28 @@ mod tests {
         }
         assert!(before.contains("\"gone\""));
         cluster.index().namespaces.delete("gone");
+        count("new");
         let after = series();
         assert!(!after.contains("\"gone\""), "{after}");
         assert!(after.contains("\"shop\""));
         assert!(after.contains("\"new\""), "the watch has not told of it yet");
-        assert_eq!(linkerd.namespaces.lock().unwrap().len(), 2);
+        let after = series();
+        assert!(!after.contains("\"new\""), "it came and went: {after}");
+        assert!(after.contains("\"shop\""));
+    }
+
+    #[test]
+    fn namespaces_that_come_and_go_are_forgotten_though_nobody_asks() {
+        let cluster = Arc::new(Cluster::of_manifests(&[], None).unwrap());
+        let linkerd = Linkerd::new(cluster);
+        for number in 0..100_000 {
+            let request = LinkerdRequest {
+                owner_kind: "pod",
+                namespace: format!("ci-{number}"),
+                annotation_at: "",
+            };
+            linkerd.count(&request, Some(""));
+            assert!(linkerd.counted().namespaces.len() <= 4 * CROWD);
+        }
     }
 }

@@ -17,7 +17,7 @@ use tokio::time::timeout;
 /// Bytes of bodies that are held at the same time: two of the largest, or a thousand of the usual size.
 const BODIES: usize = 2 * BODY_LIMIT;
 
-/// Bytes of JSON that are held at the same time, in memory. `webhook-config/deployment.yaml` has the whole sum.
+/// Bytes of JSON that are held at the same time, in memory. `charts/outrigger/values.yaml` has the whole sum.
 const TREES: usize = 32 << 20;
 
 /// Bytes that the JSON of one body may take: a pod of 1.5 MiB, more than etcd stores, has a third of this.

@@ -18,8 +18,8 @@ fn router(timings: Timings) -> (Router, Arc<Metrics>) {
     let cluster = Arc::new(Cluster::of_manifests(&[shop], None).unwrap());
     let (events, _publish) = Events::through(None);
     let metrics = Arc::new(Metrics::new(Arc::clone(&cluster), events.clone()));
-    let setup = Reloaded::load([Source::Nothing, Source::Nothing], |_, _| {
-        answer::read(b"", None, "linkerd").and_then(answer::complete)
+    let setup = Reloaded::load([Source::Nothing], |[_]| {
+        answer::read(&[], None, "linkerd").and_then(answer::complete)
     })
     .unwrap();
     let app = App {
@@ -249,11 +249,12 @@ async fn answers_are_counted_ours_and_linkerds() {
     let unknown = review().to_string().replace("\"shop\"", "\"made-up\"");
     ask(&router, post("/", unknown)).await;
     let text = metrics.encode().unwrap();
-    for (decision, level) in [
-        ("injection_enable_annotation_absent", "privileged"),
-        ("namespace_not_found", ""),
+    for (outcome, decision, level) in [
+        ("skip", "injection_enable_annotation_absent", "privileged"),
+        ("deny", "namespace_not_found", ""),
     ] {
-        let labels = format!("{{decision=\"{decision}\",redirection=\"none\",level=\"{level}\"}}");
+        let labels =
+            format!("{{outcome=\"{outcome}\",decision=\"{decision}\",redirection=\"none\",level=\"{level}\"}}");
         assert!(
             text.contains(&format!("outrigger_admission_answers_total{labels} 1")),
             "{text}"

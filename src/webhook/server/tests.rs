@@ -152,7 +152,7 @@ async fn what_is_wrong_at_the_start_is_named() {
         change(&mut options);
         Server::bind(options).await.unwrap_err().to_string()
     };
-    let missing = message(&|options| options.tls_dir = Some("/nowhere".into())).await;
+    let missing = message(&|options| options.certificate = CertificateSource::Folder("/nowhere".into())).await;
     assert!(missing.starts_with("cannot read /nowhere/tls.crt: "), "{missing}");
     let missing = message(&|options| options.values = Some("/nowhere/values".into())).await;
     assert!(missing.starts_with("cannot read /nowhere/values: "), "{missing}");

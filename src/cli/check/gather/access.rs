@@ -37,6 +37,7 @@ async fn review(client: &Client, who: Who<'_>, right: &Right) -> Result<bool> {
         "verb": right.verb,
         "group": right.group,
         "resource": right.resource,
+        "name": right.name,
         "namespace": right.namespace,
     });
     let (kind, path, spec) = match who {

@@ -1,7 +1,9 @@
 //! What the control plane's namespace has: configuration, trust anchors, the webhook's certificate and its Service.
 
-use super::{Gatherer, Values};
+use super::withheld::Need;
+use super::{Gatherer, Part, Values};
 use crate::cli::check::rules::admission::{Target, Webhook};
+use crate::cli::installation::OVERRIDES;
 use crate::cli::live::{self, resource};
 use crate::policy::probe::CONFIG_MAP;
 use anyhow::{Context, Result};
@@ -12,12 +14,21 @@ use serde_json::Value;
 impl Gatherer<'_> {
     pub(super) async fn values(&mut self, namespace: &str) -> Result<Values> {
         let map = live::get(self.client, &resource::CONFIG_MAPS, Some(namespace), "linkerd-config").await;
-        let map = self.unless_refused(map, &resource::CONFIG_MAPS, "Linkerd's configuration")?;
+        let need = Need {
+            parts: &[Part::Configuration],
+            unknown: "Linkerd's configuration",
+        };
+        let map = self.unless_refused(map, (&resource::CONFIG_MAPS, Some(namespace)), need)?;
         let Some(map) = map else {
             return Ok(Values::Withheld);
         };
         let values = map.as_ref().and_then(|map| map.pointer("/data/values")?.as_str());
         Ok(values.map_or(Values::Missing, |values| Values::Document(values.to_owned())))
+    }
+
+    pub(super) async fn overrides(&mut self, namespace: &str) -> Result<Option<String>> {
+        let map = self.config_map(namespace, OVERRIDES).await?;
+        Ok(map.and_then(|map| map.pointer("/data/values")?.as_str().map(str::to_owned)))
     }
 
     pub(super) async fn anchors(&mut self, namespace: &str) -> Result<Option<String>> {
@@ -41,7 +52,8 @@ impl Gatherer<'_> {
     pub(super) async fn secret(&mut self, namespace: &str, name: Option<&str>) -> Result<Option<Vec<u8>>> {
         let name = name.unwrap_or("linkerd-proxy-injector-k8s-tls");
         let secret = live::get(self.client, &resource::SECRETS, Some(namespace), name).await;
-        let secret = self.unless_refused(secret, &resource::SECRETS, "the webhook's certificate on disk")?;
+        let need = of_control_plane("the webhook's certificate on disk");
+        let secret = self.unless_refused(secret, (&resource::SECRETS, Some(namespace)), need)?;
         let certificate = secret.flatten().and_then(|secret| {
             let text = secret.pointer("/data")?.get("tls.crt")?.as_str()?;
             STANDARD.decode(text).ok()
@@ -62,7 +74,8 @@ impl Gatherer<'_> {
             None => return Ok((None, None)),
         };
         let service = live::get(self.client, &resource::SERVICES, Some(namespace), name).await;
-        let service = self.unless_refused(service, &resource::SERVICES, "the webhook's Service")?;
+        let need = of_control_plane("the webhook's Service");
+        let service = self.unless_refused(service, (&resource::SERVICES, Some(namespace)), need)?;
         let Some(found) = service else {
             return Ok((None, None));
         };
@@ -84,12 +97,19 @@ impl Gatherer<'_> {
             .list(
                 &resource::ENDPOINT_SLICES,
                 Some(namespace),
-                "who stands behind the webhook's Service",
+                of_control_plane("who stands behind the webhook's Service"),
                 of_service,
             )
             .await?;
         let ready = slices.map(|slices| slices.iter().any(has_ready_endpoint));
         Ok((ready, address))
+    }
+}
+
+fn of_control_plane(unknown: &'static str) -> Need {
+    Need {
+        parts: &[Part::ControlPlane],
+        unknown,
     }
 }
 

@@ -12,8 +12,8 @@ const INJECTORS: [&str; 2] = ["linkerd-proxy-injector.linkerd.io", "linkerd-outr
 /// What the labels of an injector's objects say: Linkerd's or ours in its place, and ours beside it.
 pub(super) const COMPONENTS: [&str; 2] = ["proxy-injector", "outrigger"];
 
-/// How the entry that answers dry runs of workloads begins.
-const PREVIEW: &str = "preview.";
+/// How the entry begins that answers what nobody waits for: Services, pods that are not injected, dry runs of workloads.
+const BEST_EFFORT: &str = "best-effort.";
 
 /// One entry of a `MutatingWebhookConfiguration`.
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +58,7 @@ impl<'a> Webhook<'a> {
     pub(in crate::cli::check) fn is_of_injector(&self) -> bool {
         let component = label(self.configuration, CONTROL_PLANE_COMPONENT);
         let labelled = component.is_some_and(|component| COMPONENTS.contains(&component));
-        INJECTORS.contains(&self.name()) || labelled && !self.is_preview() && self.sees_pods()
+        INJECTORS.contains(&self.name()) || labelled && !self.is_best_effort() && self.sees_pods()
     }
 
     /// Whether no namespace meets its selector: so is Linkerd's left where ours has taken over.
@@ -71,10 +71,16 @@ impl<'a> Webhook<'a> {
         INJECTORS.last() == Some(&self.name())
     }
 
-    /// Whether it answers dry runs of workloads.
-    pub(in crate::cli::check) fn is_preview(&self) -> bool {
-        let rest = self.name().strip_prefix(PREVIEW);
+    /// Whether it is the entry for what nobody waits for.
+    pub(in crate::cli::check) fn is_best_effort(&self) -> bool {
+        let rest = self.name().strip_prefix(BEST_EFFORT);
         rest.is_some_and(|rest| INJECTORS.contains(&rest))
+    }
+
+    /// Whether it is called for Services alone.
+    pub(in crate::cli::check) fn sees_services_alone(&self) -> bool {
+        let resources = list(self.entry, "rules").flat_map(|rule| list(rule, "resources"));
+        resources.into_iter().all(|resource| resource == "services")
     }
 
     /// Its name.

@@ -2,16 +2,12 @@
 
 use crate::cli::check::code::Code;
 use crate::cli::check::finding::{Finding, count};
-use crate::webhook::certificate::{Validity, validity};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use rustls::client::WebPkiServerVerifier;
-use rustls::client::danger::ServerCertVerifier;
+use crate::webhook::certificate::validity;
+use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{RootCertStore, crypto};
-use std::sync::Arc;
-use std::time::Duration;
+use trust::{Bundle, Standing, Trust};
+
+mod trust;
 
 /// A certificate with less than this part of its life left should have been renewed: cert-manager's default is to renew at
 /// two thirds.
@@ -65,17 +61,17 @@ pub(in crate::cli::check) struct Certificates {
 /// Judges all of them.
 pub(in crate::cli::check) fn judge(certificates: &Certificates) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let roots = certificates.bundle.as_ref().map(|bundle| roots(bundle));
-    findings.extend(roots.as_ref().map(|roots| match roots {
-        Ok(roots) => Finding::ok(
+    let bundle = certificates.bundle.as_ref().map(|bundle| Bundle::read(bundle));
+    findings.extend(bundle.as_ref().map(|bundle| match bundle {
+        Ok(bundle) => Finding::ok(
             Code::CaBundle,
-            format!("caBundle holds {}", count(roots.len(), "certificate")),
+            format!("caBundle holds {}", count(bundle.len(), "certificate")),
         ),
         Err(why) => Finding::failed(Code::CaBundleUnusable, format!("caBundle: {why}")),
     }));
-    let roots = roots.and_then(Result::ok);
+    let bundle = bundle.and_then(Result::ok);
     let trust = Trust {
-        roots: roots.as_ref(),
+        bundle: bundle.as_ref(),
         host: certificates.host.as_deref(),
         now: certificates.now,
     };
@@ -87,68 +83,6 @@ pub(in crate::cli::check) fn judge(certificates: &Certificates) -> Vec<Finding> 
     }
     findings.extend(certificates.anchors.as_ref().map(|pem| anchors(pem, certificates.now)));
     findings
-}
-
-/// By what a chain is judged.
-struct Trust<'a> {
-    roots: Option<&'a RootCertStore>,
-    host: Option<&'a str>,
-    now: i64,
-}
-
-/// How a chain stands.
-enum Standing {
-    Good { left: i64 },
-    Ending { left: i64 },
-    Expired { since: i64 },
-    Untrusted { why: String },
-    Unreadable,
-}
-
-impl Trust<'_> {
-    fn of(&self, chain: &[CertificateDer<'static>]) -> Standing {
-        let Some((leaf, intermediates)) = chain.split_first() else {
-            return Standing::Unreadable;
-        };
-        let Some(Validity { not_before, not_after }) = validity(leaf) else {
-            return Standing::Unreadable;
-        };
-        let left = not_after - self.now;
-        if left < 0 {
-            return Standing::Expired { since: -left };
-        }
-        if let Err(why) = self.verify(leaf, intermediates) {
-            return Standing::Untrusted { why };
-        }
-        match left < (not_after - not_before) / LEFT_OF_LIFE {
-            true => Standing::Ending { left },
-            false => Standing::Good { left },
-        }
-    }
-
-    fn verify(&self, leaf: &CertificateDer<'_>, intermediates: &[CertificateDer<'static>]) -> Result<(), String> {
-        let (Some(roots), Some(host)) = (self.roots, self.host) else {
-            return Ok(());
-        };
-        let name = ServerName::try_from(host).map_err(|error| format!("{host}: {error}"))?;
-        let provider = Arc::new(crypto::aws_lc_rs::default_provider());
-        let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots.clone()), provider).build();
-        let verifier = verifier.map_err(|error| error.to_string())?;
-        let now = u64::try_from(self.now).unwrap_or_default();
-        let now = UnixTime::since_unix_epoch(Duration::from_secs(now));
-        let verified = verifier.verify_server_cert(leaf, intermediates, &name, &[], now);
-        verified.map(drop).map_err(|error| error.to_string())
-    }
-}
-
-/// The certificates of a `caBundle`.
-fn roots(bundle: &str) -> Result<RootCertStore, String> {
-    let pem = STANDARD.decode(bundle).map_err(|error| format!("no base64: {error}"))?;
-    let mut roots = RootCertStore::empty();
-    for certificate in read(&pem)? {
-        roots.add(certificate).map_err(|error| error.to_string())?;
-    }
-    Ok(roots)
 }
 
 /// The certificates of a PEM text: one at least.
@@ -175,7 +109,7 @@ fn stored(pem: &[u8], trust: &Trust<'_>) -> Finding {
     match trust.of(&chain) {
         Standing::Good { left } => {
             let message = format!("the Secret's certificate is good for {}", span(left));
-            Finding::ok(Code::ServingCertificate, message)
+            Finding::ok(Code::ServingCertificate, message).unless_unseen(trust.unseen())
         }
         Standing::Ending { left } => {
             let message = format!("the Secret's certificate ends in {}", span(left));
@@ -188,6 +122,11 @@ fn stored(pem: &[u8], trust: &Trust<'_>) -> Finding {
         Standing::Untrusted { why } => {
             let message = format!("the API server will not take the Secret's certificate: {why}");
             Finding::failed(Code::ServingCertificateNotTrusted, message)
+        }
+        Standing::Untold { why } => {
+            let message =
+                format!("whether the API server takes the Secret's certificate is for a dry run to tell: {why}");
+            Finding::unknown(Code::ServingCertificate, message)
         }
         Standing::Unreadable => {
             let message = "tls.crt of the Secret holds no certificate that can be read";
@@ -205,7 +144,10 @@ fn spoken(presented: &Presented, trust: &Trust<'_>) -> Finding {
             return Finding::unknown(Code::HandshakeNotTried, message);
         }
         Presented::Broken { why } => {
-            return Finding::failed(Code::HandshakeFailed, format!("no TLS: {why}"));
+            return Finding::failed(
+                Code::HandshakeBroken,
+                format!("no TLS handshake with the webhook: {why}"),
+            );
         }
     };
     match trust.of(chain) {
@@ -214,7 +156,16 @@ fn spoken(presented: &Presented, trust: &Trust<'_>) -> Finding {
                 "the webhook at {address} presents a certificate of caBundle, good for {}",
                 span(left)
             );
-            Finding::ok(Code::Handshake, message)
+            match trust.unseen() {
+                [] => Finding::ok(Code::Handshake, message),
+                unseen => {
+                    let message = format!(
+                        "the webhook at {address} presents a certificate, good for {}",
+                        span(left)
+                    );
+                    Finding::ok(Code::Handshake, message).unless_unseen(unseen)
+                }
+            }
         }
         Standing::Expired { since } => {
             let message = format!(
@@ -226,6 +177,12 @@ fn spoken(presented: &Presented, trust: &Trust<'_>) -> Finding {
         Standing::Untrusted { why } => {
             let message = format!("the API server will not take what the webhook at {address} presents: {why}");
             Finding::failed(Code::HandshakeFailed, message)
+        }
+        Standing::Untold { why } => {
+            let message = format!(
+                "whether the API server takes what the webhook at {address} presents is for a dry run to tell: {why}"
+            );
+            Finding::unknown(Code::Handshake, message)
         }
         Standing::Unreadable => {
             let message = format!("the webhook at {address} presents no certificate that can be read");

@@ -7,6 +7,7 @@ use crate::pod::{list, text};
 use crate::policy::Release;
 use crate::policy::pod_security::Server;
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// How many releases a kubelet may be older than the API server (Kubernetes' version skew policy, from 1.28; two before).
 const SKEW: u32 = 3;
@@ -24,8 +25,29 @@ enum Platform {
     Autopilot,
 }
 
-/// Judges server and nodes; `native` says whether the installation wants native sidecars.
-pub(in crate::cli::check) fn judge(server: Server, nodes: &[Value], native: bool) -> Vec<Finding> {
+/// What there is to judge.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::cli::check) struct Hosts<'a> {
+    /// The API server; nothing where it did not tell its release.
+    pub(in crate::cli::check) server: Option<Server>,
+    /// Nothing where they may not be read.
+    pub(in crate::cli::check) nodes: Option<&'a [Value]>,
+    /// Whether the installation wants native sidecars.
+    pub(in crate::cli::check) native: bool,
+}
+
+/// Judges server and nodes.
+pub(in crate::cli::check) fn judge(hosts: &Hosts<'_>) -> Vec<Finding> {
+    let nodes = hosts.nodes.unwrap_or_default();
+    let Some(server) = hosts.server else {
+        let message = format!(
+            "the API server answers, and does not tell its release: Kubernetes {} is assumed",
+            Release::NEWEST
+        );
+        let mut findings = vec![Finding::unknown(Code::ApiServer, message)];
+        findings.extend(platforms(nodes));
+        return findings;
+    };
     let release = server.release;
     let emulated = server
         .emulated
@@ -40,14 +62,14 @@ pub(in crate::cli::check) fn judge(server: Server, nodes: &[Value], native: bool
         );
         findings.push(Finding::warning(Code::ServerNewerThanKnown, message));
     }
-    findings.extend(native.then(|| sidecars(release, nodes)));
+    findings.extend(hosts.native.then(|| sidecars(release, hosts.nodes)));
     findings.extend(skew(release, nodes));
     findings.extend(platforms(nodes));
     findings
 }
 
 /// Native sidecars are on by default from 1.29 on, in the API server and in each kubelet.
-fn sidecars(release: Release, nodes: &[Value]) -> Finding {
+fn sidecars(release: Release, nodes: Option<&[Value]>) -> Finding {
     let wanted = Release::NATIVE_SIDECARS;
     if release < wanted {
         let message = format!(
@@ -55,9 +77,20 @@ fn sidecars(release: Release, nodes: &[Value]) -> Finding {
         );
         return Finding::warning(Code::ServerWithoutNativeSidecars, message);
     }
+    let well = Finding::ok(Code::NativeSidecars, "server and kubelets have native sidecars");
+    let Some(nodes) = nodes else {
+        return well.unless_unseen(&["nodes"]);
+    };
     let old: Vec<_> = kubelets(nodes).filter(|(_, kubelet)| *kubelet < wanted).collect();
     if old.is_empty() {
-        return Finding::ok(Code::NativeSidecars, "server and kubelets have native sidecars");
+        let telling: BTreeSet<_> = kubelets(nodes).map(|(node, _)| node).collect();
+        let silent = nodes.iter().map(name).filter(|node| !telling.contains(node));
+        let silent: Vec<_> = silent.map(str::to_owned).collect();
+        if silent.is_empty() {
+            return well;
+        }
+        let message = format!("{} not tell which release it is", do_not(silent.len()));
+        return Finding::unknown(Code::NativeSidecars, message).with(silent);
     }
     let message = format!(
         "{} older than {wanted}: pods that can land there get the proxy as an ordinary container",
@@ -77,6 +110,11 @@ fn skew(release: Release, nodes: &[Value]) -> Option<Finding> {
 
 fn are(kubelets: usize) -> String {
     let verb = if kubelets == 1 { "is" } else { "are" };
+    format!("{} {verb}", count(kubelets, "kubelet"))
+}
+
+fn do_not(kubelets: usize) -> String {
+    let verb = if kubelets == 1 { "does" } else { "do" };
     format!("{} {verb}", count(kubelets, "kubelet"))
 }
 
@@ -159,6 +197,7 @@ impl Platform {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::check::finding::Status;
     use serde_json::json;
 
     fn node(name: &str, labels: &Value, kubelet: &str) -> Value {
@@ -166,8 +205,30 @@ mod tests {
     }
 
     fn codes(release: u32, nodes: &[Value]) -> Vec<&'static str> {
-        let findings = judge(Release(release).into(), nodes, true);
+        let findings = judged(Some(Release(release).into()), Some(nodes));
         findings.iter().map(|finding| finding.code.word()).collect()
+    }
+
+    fn judged(server: Option<Server>, nodes: Option<&[Value]>) -> Vec<Finding> {
+        let native = true;
+        judge(&Hosts { server, nodes, native })
+    }
+
+    #[test]
+    fn what_nobody_tells_is_unknown() {
+        let server = Some(Release(36).into());
+        let unknown = |finding: &Finding, code| (finding.code, finding.status) == (code, Status::Unknown);
+        let unseen = judged(server, None);
+        assert!(unknown(&unseen[1], Code::NativeSidecars), "{unseen:?}");
+        assert!(unseen[1].message.ends_with("not looked at: nodes"), "{unseen:?}");
+        let silent = judged(server, Some(&[node("n1", &json!({}), "unknown")]));
+        assert!(unknown(&silent[1], Code::NativeSidecars), "{silent:?}");
+        assert_eq!(silent[1].details, ["n1"]);
+        let nameless = judged(None, Some(&[]));
+        assert!(
+            unknown(&nameless[0], Code::ApiServer) && nameless.len() == 1,
+            "{nameless:?}"
+        );
     }
 
     #[test]

@@ -1,14 +1,10 @@
 //! The CNI plugin: where it is meant to be, and whether it is there.
 
-use super::name;
 use crate::cli::check::code::Code;
 use crate::cli::check::finding::{Finding, count};
-use crate::decide::Coverage;
-use crate::decide::coverage::{self, Plugin};
-use crate::decide::placement::{Node, Placement};
-use crate::pod::Pod;
-use serde_json::{Value, json};
-use std::iter;
+use crate::decide::coverage::Plugin;
+use crate::decide::placement::Node;
+use serde_json::Value;
 
 /// A DaemonSet of the plugin, and how far it has got.
 struct Installed {
@@ -17,15 +13,15 @@ struct Installed {
     ready: u64,
 }
 
-/// Judges the plugins among `daemon_sets`. `declared` is `cniEnabled` of the values; `unredirected` are workloads that want
-/// no redirection.
+/// Judges the plugins among `daemon_sets`, which are believed to be the plugin. `declared` is `cniEnabled` of the values;
+/// `unredirected` are workloads that want no redirection.
 pub(in crate::cli::check) fn judge(
-    daemon_sets: &[Value],
+    daemon_sets: &[&Value],
     nodes: &[Value],
     declared: bool,
     unredirected: &[String],
 ) -> Vec<Finding> {
-    let installed: Vec<_> = daemon_sets.iter().filter_map(Installed::read).collect();
+    let installed: Vec<_> = daemon_sets.iter().filter_map(|it| Installed::read(it)).collect();
     if installed.is_empty() {
         return vec![match declared {
             true => Finding::failed(
@@ -50,6 +46,17 @@ pub(in crate::cli::check) fn judge(
         findings.push(Finding::warning(Code::CniIgnoresAnnotation, message).with(unredirected.iter().cloned()));
     }
     findings
+}
+
+/// `DaemonSets` that say that they are the plugin, and are not taken for it.
+pub(in crate::cli::check) fn disbelieved(lines: Vec<String>) -> Option<Finding> {
+    let message = format!("{} not taken for the plugin", are(lines.len()));
+    (!lines.is_empty()).then(|| Finding::warning(Code::CniDisbelieved, message).with(lines))
+}
+
+fn are(daemon_sets: usize) -> String {
+    let verb = if daemon_sets == 1 { "is" } else { "are" };
+    format!("{} {verb}", count(daemon_sets, "DaemonSet"))
 }
 
 impl Installed {
@@ -79,16 +86,12 @@ impl Installed {
 
 /// Linux nodes that no plugin is meant for.
 fn uncovered(installed: &[Installed], nodes: &[Value], declared: bool) -> Option<Finding> {
-    let plugins: Vec<_> = installed.iter().map(|it| it.plugin.clone()).collect();
-    let on = |node: &Value| {
-        let pod = json!({"spec": {"nodeName": name(node)}});
-        let placement = Placement::of(&Pod::new(&pod));
-        coverage::judge(&placement, iter::once(&Node::read(node)), &plugins, |_| false)
-    };
+    let is_covered = |node: &Node| installed.iter().any(|it| it.plugin.covers(node));
     let bare: Vec<_> = nodes
         .iter()
-        .filter(|node| on(node) == Coverage::None)
-        .map(|node| name(node).to_owned())
+        .map(Node::read)
+        .filter(|node| !node.is_windows() && !is_covered(node))
+        .map(|node| node.name)
         .collect();
     if bare.is_empty() {
         return None;
@@ -117,12 +120,15 @@ fn several(installed: &[Installed]) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
     use std::slice;
 
     fn plugin(labels: &Value, selector: &Value, desired: u64, ready: u64) -> Value {
         json!({
             "metadata": {"namespace": "linkerd-cni", "name": "cni", "labels": labels},
-            "spec": {"template": {"spec": {"nodeSelector": selector, "tolerations": [{"operator": "Exists"}]}}},
+            "spec": {"template": {"spec": {
+                "nodeSelector": selector, "tolerations": [{"operator": "Exists"}],
+                "volumes": [{"name": "net", "hostPath": {"path": "/etc/cni/net.d"}}]}}},
             "status": {"desiredNumberScheduled": desired, "numberReady": ready},
         })
     }
@@ -143,7 +149,8 @@ mod tests {
             node("b", "batch", "linux"),
             node("w", "batch", "windows"),
         ];
-        let findings = judge(daemon_sets, &nodes, declared, unredirected);
+        let daemon_sets: Vec<_> = daemon_sets.iter().collect();
+        let findings = judge(&daemon_sets, &nodes, declared, unredirected);
         findings
             .iter()
             .map(|finding| (finding.code.word(), finding.status.word()))

@@ -5,13 +5,19 @@ use super::{name, namespace, place};
 use crate::cli::check::code::Code;
 use crate::cli::check::finding::{Finding, count};
 use serde_json::Value;
+use std::iter;
+
+/// What is not looked at where the labels of a namespace are not known.
+const NAMESPACES: &str = "namespaces";
 
 /// Looks for pods of `essential` workloads (objects with a pod template: the injector, the CNI plugin) that go to the
-/// injector, and whether those of `kube-system` do.
+/// injector, and whether those of `kube-system` do. Lists among which there may be more of them, and that could not be looked
+/// at, are `unseen`.
 pub(in crate::cli::check) fn judge(
     webhooks: &[Webhook<'_>],
     namespaces: &[Value],
     essential: &[&Value],
+    unseen: &[&str],
 ) -> Option<Finding> {
     let injector = webhooks.iter().find(|webhook| webhook.is_injector())?;
     if !injector.fails_closed() {
@@ -24,27 +30,29 @@ pub(in crate::cli::check) fn judge(
         let found = namespaces.iter().find(|namespace| name(namespace) == wanted)?;
         Some(found.pointer("/metadata/labels").unwrap_or(&Value::Null))
     };
-    let mut stuck = Vec::new();
-    if let Some(labels) = labels_of("kube-system")
-        && injector.keeps_out(labels, &Value::Null).is_none()
-    {
-        stuck.push("kube-system: every pod of it".to_owned());
-    }
-    let locked_out = essential.iter().filter(|workload| {
+    let (mut stuck, mut unseen) = (Vec::new(), unseen.to_vec());
+    let others = essential.iter().filter(|workload| namespace(workload) != "kube-system");
+    let others = others.map(|workload| {
         let labels = workload.pointer("/spec/template/metadata/labels");
-        namespace(workload) != "kube-system"
-            && labels_of(namespace(workload)).is_some_and(|of_namespace| {
-                injector
-                    .keeps_out(of_namespace, labels.unwrap_or(&Value::Null))
-                    .is_none()
-            })
+        let title = format!("{}: its own pods", place(workload));
+        (namespace(workload), labels.unwrap_or(&Value::Null), title)
     });
-    stuck.extend(locked_out.map(|workload| format!("{}: its own pods", place(workload))));
+    let all = ("kube-system", &Value::Null, "kube-system: every pod of it".to_owned());
+    for (namespace, labels, title) in iter::once(all).chain(others) {
+        match labels_of(namespace) {
+            Some(of_namespace) if injector.keeps_out(of_namespace, labels).is_none() => stuck.push(title),
+            Some(_) => {}
+            None => unseen.push(NAMESPACES),
+        }
+    }
+    unseen.sort_unstable();
+    unseen.dedup();
     Some(match stuck.len() {
         0 => Finding::ok(
             Code::NoDeadlock,
             "kube-system, the webhook and the CNI plugin start without the webhook",
-        ),
+        )
+        .unless_unseen(&unseen),
         number => {
             let message = format!("failurePolicy Fail locks {} out", count(number, "place"));
             Finding::failed(Code::FailurePolicyDeadlock, message).with(stuck)
@@ -73,8 +81,26 @@ mod tests {
         );
         let injector = workload("linkerd", "linkerd-proxy-injector", json!({"app": "injector"}));
         let namespaces = ["kube-system", "linkerd", "linkerd-cni"].map(namespace);
-        let finding = judge(&Webhook::all(&all), &namespaces, &[&plugin, &injector]).unwrap();
+        let finding = judge(&Webhook::all(&all), &namespaces, &[&plugin, &injector], &[]).unwrap();
         (finding.status, finding.details)
+    }
+
+    #[test]
+    fn nobody_knows_of_what_was_not_looked_at() {
+        let all = [json!({"metadata": {"name": "a"}, "webhooks": [{
+            "name": "linkerd-proxy-injector.linkerd.io", "failurePolicy": "Fail",
+            "namespaceSelector": {"matchLabels": {"mesh": "yes"}}}]})];
+        let webhooks = Webhook::all(&all);
+        let system = [json!({"metadata": {"name": "kube-system", "labels": {}}})];
+        let judged = |namespaces: &[Value], unseen: &[&str]| {
+            let finding = judge(&webhooks, namespaces, &[], unseen).unwrap();
+            (finding.status, finding.message)
+        };
+        let well = "kube-system, the webhook and the CNI plugin start without the webhook";
+        assert_eq!(judged(&system, &[]), (Status::Ok, well.to_owned()));
+        let unknown = |what: &str| (Status::Unknown, format!("{well}; not looked at: {what}"));
+        assert_eq!(judged(&[], &[]), unknown("namespaces"));
+        assert_eq!(judged(&system, &["deployments"]), unknown("deployments"));
     }
 
     #[test]

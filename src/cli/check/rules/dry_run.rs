@@ -28,13 +28,14 @@ pub(in crate::cli::check) struct DryRun {
 pub(in crate::cli::check) struct Expected<'a> {
     /// Names of the injector's webhooks.
     pub(in crate::cli::check) webhooks: &'a [&'a str],
-    /// The redirection that this program decides on; nothing where it does not inject.
+    /// The redirection that this program decides on; nothing where it sees less than the webhook does.
     pub(in crate::cli::check) redirection: Option<&'a str>,
 }
 
-/// Whether a finding says that the webhook could not be asked, wherever the pod is.
+/// Whether a finding says that nobody could be asked, wherever the pod is.
 pub(in crate::cli::check) fn is_about_the_call(code: Code) -> bool {
     [
+        Code::DryRunUnanswered,
         Code::DryRunTls,
         Code::DryRunTimeout,
         Code::DryRunConnectionRefused,

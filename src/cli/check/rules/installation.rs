@@ -5,7 +5,7 @@ use super::{label, name, namespace, place};
 use crate::cli::check::code::Code;
 use crate::cli::check::finding::Finding;
 use crate::config::annotation::CONTROL_PLANE_COMPONENT;
-use crate::pod::{list, text};
+use crate::pod::{image, list, text};
 use serde_json::{Map, Value};
 
 /// The name of the Deployment, Linkerd's and ours.
@@ -27,7 +27,9 @@ impl<'a> Injector<'a> {
     pub(in crate::cli::check) fn is_ours(self) -> bool {
         let containers = || self.containers();
         containers().any(|container| list(container, "args").next().is_some_and(|it| it == "webhook"))
-            || containers().any(|container| repository(container).ends_with("outrigger"))
+            || containers()
+                .filter_map(|container| text(container, "image"))
+                .any(|reference| image(reference).repository.ends_with("outrigger"))
     }
 
     /// `namespace/name`
@@ -57,10 +59,7 @@ impl<'a> Injector<'a> {
 
     /// The tag of its image; nothing where it has none, or a digest alone.
     pub(super) fn version(self) -> Option<&'a str> {
-        let image = self.containers().find_map(|container| text(container, "image"))?;
-        let image = image.split('@').next()?;
-        let (_, tag) = image.rsplit_once(':')?;
-        (!tag.contains('/')).then_some(tag)
+        image(self.containers().find_map(|container| text(container, "image"))?).tag
     }
 
     /// The account that its pods run as.
@@ -83,15 +82,6 @@ impl<'a> Injector<'a> {
     fn containers(self) -> impl Iterator<Item = &'a Value> + use<'a> {
         let spec = self.0.pointer("/spec/template/spec").unwrap_or(&Value::Null);
         list(spec, "containers")
-    }
-}
-
-fn repository(container: &Value) -> &str {
-    let image = text(container, "image").unwrap_or_default();
-    let image = image.split('@').next().unwrap_or_default();
-    match image.rsplit_once(':') {
-        Some((repository, tag)) if !tag.contains('/') => repository,
-        _ => image,
     }
 }
 
@@ -196,6 +186,8 @@ mod tests {
             ours("outrigger:0.2.0@sha256:ab", 2)[1],
             ("injector_version_skew", "warning")
         );
-        assert_eq!(ours("localhost:5000/outrigger", 2)[1], ("injector_version", "unknown"));
+        for untagged in ["localhost:5000/outrigger", "localhost:5000/outrigger@sha256:ab"] {
+            assert_eq!(ours(untagged, 2)[1], ("injector_version", "unknown"), "{untagged}");
+        }
     }
 }

@@ -1,13 +1,41 @@
-//! Who may do what: the account that installs, and the webhook's.
+//! Who may do what: the account that installs, and the webhook's. What each needs is what the manifests say.
 
+use super::{name, namespace};
 use crate::cli::check::code::Code;
 use crate::cli::check::finding::{Finding, count};
-use crate::pod::{list, manifest};
+use crate::pod::{list, manifest, text};
+use crate::policy::Release;
+use crate::policy::installed::Source;
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::fmt;
 
-/// What the webhook may do is what its manifest says.
-const WEBHOOK: &str = include_str!("../../../../webhook-config/rbac.yaml");
+macro_rules! manifests {
+    ($($file:literal)*) => { [$(($file, include_str!(concat!("../../../../", $file)))),*] };
+}
+
+/// What an installation consists of: path and text of each file.
+const INSTALLED: [(&str, &str); 7] = manifests! {
+    "webhook-config/rbac.yaml" "webhook-config/service.yaml" "webhook-config/deployment.yaml"
+    "webhook-config/mutating-webhook-configuration.yaml"
+    "cni-config/namespace.yaml" "cni-config/rbac.yaml" "cni-config/daemonset.yaml"
+};
+
+/// What may be installed beside it.
+const OPTIONAL: [(&str, &str); 5] = manifests! {
+    "cni-config/node-restriction.yaml" "webhook-config/probe/rbac.yaml" "webhook-config/probe/dry-run-only.yaml"
+    "webhook-config/probe/grant/create-pods.yaml" "webhook-config/probe/deployment.yaml"
+};
+
+/// The namespaces in which the manifests have the control plane, and the CNI plugin.
+const CONTROL_PLANE: &str = "linkerd";
+const PLUGIN: &str = "linkerd-cni";
+
+/// The webhook's account in the manifests.
+const WEBHOOK: &str = "linkerd-proxy-injector";
+
+/// The first release with `ValidatingAdmissionPolicy` in `admissionregistration.k8s.io/v1`.
+const ADMISSION_POLICIES: Release = Release(30);
 
 /// A right that is needed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +44,8 @@ pub(in crate::cli::check) struct Right {
     /// Empty for the core group.
     pub(in crate::cli::check) group: String,
     pub(in crate::cli::check) resource: String,
+    /// The only object that it is about, where it is about one.
+    pub(in crate::cli::check) name: Option<String>,
     /// Nothing for all namespaces, or for what has none.
     pub(in crate::cli::check) namespace: Option<String>,
 }
@@ -26,11 +56,15 @@ impl fmt::Display for Right {
             verb,
             group,
             resource,
+            name,
             namespace,
         } = self;
         write!(f, "{verb} {resource}")?;
         if !group.is_empty() {
             write!(f, ".{group}")?;
+        }
+        if let Some(name) = name {
+            write!(f, "/{name}")?;
         }
         match namespace {
             Some(namespace) => write!(f, " in {namespace}"),
@@ -39,52 +73,106 @@ impl fmt::Display for Right {
     }
 }
 
-/// What creating the objects of `webhook-config` and `cni-config` takes, the control plane in `namespace`.
-pub(in crate::cli::check) fn to_install(namespace: &str) -> Vec<Right> {
-    const RBAC: &str = "rbac.authorization.k8s.io";
-    const PLUGIN: &str = "linkerd-cni";
-    let created = [
-        ("", "serviceaccounts", Some(namespace)),
-        ("", "services", Some(namespace)),
-        ("", "secrets", Some(namespace)),
-        ("apps", "deployments", Some(namespace)),
-        (RBAC, "clusterroles", None),
-        (RBAC, "clusterrolebindings", None),
-        ("admissionregistration.k8s.io", "mutatingwebhookconfigurations", None),
-        ("", "namespaces", None),
-        ("", "serviceaccounts", Some(PLUGIN)),
-        (RBAC, "roles", Some(PLUGIN)),
-        (RBAC, "rolebindings", Some(PLUGIN)),
-        ("apps", "daemonsets", Some(PLUGIN)),
-    ];
-    let right = |(group, resource, namespace): (&str, &str, Option<&str>)| Right {
-        verb: "create".to_owned(),
-        group: group.to_owned(),
-        resource: resource.to_owned(),
-        namespace: namespace.map(str::to_owned),
-    };
-    created.into_iter().map(right).collect()
+/// What is needed to install, and what to install that which is optional.
+#[derive(Debug)]
+pub(in crate::cli::check) struct ToInstall {
+    pub(in crate::cli::check) needed: Vec<Right>,
+    pub(in crate::cli::check) optional: Vec<Right>,
 }
 
-/// What the webhook's account needs: all that its manifest grants, but for what only some servers have, where this one has
-/// no policies of that kind.
-pub(in crate::cli::check) fn of_webhook(has_policies: bool) -> Vec<Right> {
-    const OPTIONAL: [&str; 3] = ["policy", "security.openshift.io", "rbac.authorization.k8s.io"];
-    let documents = manifest::read(WEBHOOK).unwrap_or_default();
-    let roles = documents
-        .iter()
-        .map(|document| &document.value)
-        .filter(|object| object.get("kind").is_some_and(|kind| kind == "ClusterRole"));
+/// Which of the webhook's rights are asked about.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::cli::check) struct Needs<'a> {
+    /// The control plane's namespace.
+    pub(in crate::cli::check) control_plane: &'a str,
+    /// Where the CNI plugin has pods that the webhook looks at.
+    pub(in crate::cli::check) plugins: &'a BTreeSet<String>,
+    /// Policies that not every server has, and this one has.
+    pub(in crate::cli::check) served: &'a [Source],
+}
+
+/// What creating the objects of `webhook-config` and `cni-config` takes on a server of `release`, the control plane in
+/// `namespace`.
+pub(in crate::cli::check) fn to_install(namespace: &str, release: Release) -> ToInstall {
+    let mut needed = created(&INSTALLED, namespace);
+    // What `outrigger certs` has made goes into a Secret, which no manifest has.
+    needed.push(Right::create("", "secrets".to_owned(), Some(namespace.to_owned())));
+    let mut optional = created(&OPTIONAL, namespace);
+    optional.retain(|right| release >= ADMISSION_POLICIES || !right.resource.starts_with("validatingadmission"));
+    optional.retain(|right| !needed.contains(right));
+    ToInstall { needed, optional }
+}
+
+/// What creating the objects of `files` takes, once each.
+fn created(files: &[(&str, &str)], control_plane: &str) -> Vec<Right> {
     let mut rights = Vec::new();
-    for rule in roles.flat_map(|role| list(role, "rules")) {
-        let texts = |key| list(rule, key).filter_map(Value::as_str);
-        for group in texts("apiGroups").filter(|group| has_policies || !OPTIONAL.contains(group)) {
-            for resource in texts("resources") {
-                rights.extend(texts("verbs").map(|verb| Right {
+    for object in objects(files) {
+        let field = |key| text(&object, key).unwrap_or_default();
+        let group = field("apiVersion").split_once('/').map_or("", |(group, _)| group);
+        let place = Some(namespace(&object)).filter(|place| !place.is_empty());
+        let place = place.map(|place| moved(place, control_plane));
+        let right = Right::create(group, plural(field("kind")), place);
+        if !rights.contains(&right) {
+            rights.push(right);
+        }
+    }
+    rights
+}
+
+/// What the webhook's account needs: all that the manifests bind to it, but for what only some servers have where this one
+/// has it not, and for the pods of a plugin that is not there.
+pub(in crate::cli::check) fn of_webhook(needs: &Needs<'_>) -> Vec<Right> {
+    let objects: Vec<_> = objects(&INSTALLED).collect();
+    let mut rights = Vec::new();
+    for binding in objects.iter().filter(|object| is_bound(object)) {
+        let reference = binding.get("roleRef").unwrap_or(&Value::Null);
+        let place = namespace(binding);
+        let is_role = |object: &&Value| {
+            object.get("kind") == reference.get("kind")
+                && text(reference, "name") == Some(name(object))
+                && namespace(object) == place
+        };
+        for rule in objects.iter().filter(is_role).flat_map(|role| list(role, "rules")) {
+            match place {
+                "" => rights.extend(granted(rule, None)),
+                PLUGIN => rights.extend(needs.plugins.iter().flat_map(|place| granted(rule, Some(place)))),
+                place => rights.extend(granted(rule, Some(&moved(place, needs.control_plane)))),
+            }
+        }
+    }
+    let has = |source: Source| needs.served.contains(&source);
+    rights.retain(|right| match right.group.as_str() {
+        "policy" => has(Source::PodSecurityPolicy),
+        "security.openshift.io" => has(Source::Constraint),
+        "rbac.authorization.k8s.io" => has(Source::PodSecurityPolicy) || has(Source::Constraint),
+        _ => true,
+    });
+    rights
+}
+
+/// Whether a binding is for the webhook's account.
+fn is_bound(object: &Value) -> bool {
+    let mut subjects = list(object, "subjects");
+    subjects.any(|subject| text(subject, "name") == Some(WEBHOOK) && text(subject, "namespace") == Some(CONTROL_PLANE))
+}
+
+/// What a rule of a role grants.
+fn granted(rule: &Value, namespace: Option<&str>) -> Vec<Right> {
+    let texts = |key| list(rule, key).filter_map(Value::as_str);
+    let mut names: Vec<_> = texts("resourceNames").map(Some).collect();
+    if names.is_empty() {
+        names.push(None);
+    }
+    let mut rights = Vec::new();
+    for group in texts("apiGroups") {
+        for resource in texts("resources") {
+            for verb in texts("verbs") {
+                rights.extend(names.iter().map(|name| Right {
                     verb: verb.to_owned(),
                     group: group.to_owned(),
                     resource: resource.to_owned(),
-                    namespace: None,
+                    name: name.map(str::to_owned),
+                    namespace: namespace.map(str::to_owned),
                 }));
             }
         }
@@ -92,16 +180,61 @@ pub(in crate::cli::check) fn of_webhook(has_policies: bool) -> Vec<Right> {
     rights
 }
 
-/// Judges whether whoever asks may install: `answers` are those of the API server.
-pub(in crate::cli::check) fn install(answers: &[(Right, bool)]) -> Finding {
-    let missing: Vec<_> = missing(answers);
-    match missing.len() {
-        0 => Finding::ok(Code::MayInstall, "you may create all that an installation consists of"),
-        number => {
-            let message = format!("{} to install are missing", count(number, "right"));
-            Finding::failed(Code::MayNotInstall, message).with(missing)
+/// The objects of `files`, which the tests read too.
+fn objects(files: &[(&str, &str)]) -> impl Iterator<Item = Value> {
+    let documents = files
+        .iter()
+        .flat_map(|(_, text)| manifest::read(text).unwrap_or_default());
+    documents.map(|document| document.value).filter(Value::is_object)
+}
+
+/// A namespace of the manifests, where the control plane is in another than theirs.
+fn moved(place: &str, control_plane: &str) -> String {
+    let place = if place == CONTROL_PLANE { control_plane } else { place };
+    place.to_owned()
+}
+
+/// The resource of a kind that stands in a manifest.
+fn plural(kind: &str) -> String {
+    let kind = kind.to_lowercase();
+    match kind.strip_suffix('y') {
+        Some(stem) => format!("{stem}ies"),
+        None => format!("{kind}s"),
+    }
+}
+
+impl Right {
+    fn create(group: &str, resource: String, namespace: Option<String>) -> Self {
+        Self {
+            verb: "create".to_owned(),
+            group: group.to_owned(),
+            resource,
+            name: None,
+            namespace,
         }
     }
+}
+
+/// Judges whether whoever asks may install: what the API server says of the rights for that, and of those for what is
+/// optional.
+pub(in crate::cli::check) fn install(needed: &[(Right, bool)], optional: &[(Right, bool)]) -> Finding {
+    let (needed, optional) = (missing(needed), missing(optional));
+    let lacks = |rights: &[String]| match rights.len() {
+        1 => "1 right is missing".to_owned(),
+        number => format!("{number} rights are missing"),
+    };
+    if !needed.is_empty() {
+        let message = format!("{} to install", lacks(&needed));
+        return Finding::failed(Code::MayNotInstall, message).with(needed);
+    }
+    if !optional.is_empty() {
+        let message = format!(
+            "{} to install what is optional: the probe, or node-restriction.yaml",
+            lacks(&optional)
+        );
+        return Finding::warning(Code::MayNotInstall, message).with(optional);
+    }
+    Finding::ok(Code::MayInstall, "you may create all that an installation consists of")
 }
 
 /// Judges what the webhook's account may do.
@@ -133,25 +266,78 @@ mod tests {
     use super::*;
     use crate::cli::check::finding::Status;
 
+    fn texts(needs: &Needs<'_>) -> Vec<String> {
+        of_webhook(needs).iter().map(Right::to_string).collect()
+    }
+
+    fn plain(plugins: &BTreeSet<String>) -> Needs<'_> {
+        Needs {
+            control_plane: "mesh",
+            plugins,
+            served: &[],
+        }
+    }
+
     #[test]
-    fn the_rights_of_the_webhook_are_those_of_its_manifest() {
-        let rights: Vec<_> = of_webhook(false).iter().map(Right::to_string).collect();
+    fn the_rights_of_the_webhook_are_those_of_its_manifests() {
+        let (nowhere, plugins) = (BTreeSet::new(), ["cni".to_owned()].into());
+        let rights = texts(&plain(&nowhere));
         for right in [
             "list namespaces",
             "watch daemonsets.apps",
             "get jobs.batch",
             "create events",
+            "list configmaps/outrigger-probe-findings in mesh",
         ] {
-            assert!(rights.contains(&right.to_owned()), "{rights:?}");
+            assert!(rights.contains(&right.to_owned()), "{right}: {rights:?}");
         }
-        assert!(!rights.iter().any(|right| right.contains("clusterroles")), "{rights:?}");
-        assert!(of_webhook(true).len() > rights.len());
+        let others = ["clusterroles", "podsecuritypolicies", "securitycontext", " pods"];
+        let is_other = |right: &String| others.iter().any(|other| right.contains(other));
+        assert!(!rights.iter().any(is_other), "{rights:?}");
+        let found = texts(&plain(&plugins));
+        let found: Vec<_> = found.iter().filter(|right| is_other(right)).collect();
+        assert_eq!(found, ["list pods in cni", "watch pods in cni"]);
+        let openshift = Needs {
+            served: &[Source::Constraint],
+            ..plain(&nowhere)
+        };
+        let rights = texts(&openshift);
+        let has = |part: &str| rights.iter().any(|right| right.contains(part));
+        assert!(has("clusterroles") && has("securitycontextconstraints") && !has("podsecuritypolicies"));
+    }
+
+    #[test]
+    fn what_creating_takes_is_told_by_the_manifests() {
+        let of = |release| {
+            let ToInstall { needed, optional } = to_install("mesh", Release(release));
+            [needed, optional].map(|rights| rights.iter().map(Right::to_string).collect::<Vec<_>>())
+        };
+        let [needed, optional] = of(36);
+        for right in [
+            "create deployments.apps in mesh",
+            "create roles.rbac.authorization.k8s.io in mesh",
+            "create roles.rbac.authorization.k8s.io in linkerd-cni",
+            "create mutatingwebhookconfigurations.admissionregistration.k8s.io",
+            "create secrets in mesh",
+            "create namespaces",
+        ] {
+            assert!(needed.contains(&right.to_owned()), "{right}: {needed:?}");
+        }
+        let policies = "create validatingadmissionpolicies.admissionregistration.k8s.io";
+        let expected = [
+            policies,
+            "create validatingadmissionpolicybindings.admissionregistration.k8s.io",
+            "create configmaps in mesh",
+        ];
+        assert_eq!(optional, expected);
+        assert_eq!(of(29), [needed, vec!["create configmaps in mesh".to_owned()]]);
     }
 
     #[test]
     fn what_is_missing_is_named() {
+        let nowhere = BTreeSet::new();
         let answers = |refused: &str| -> Vec<_> {
-            let all = of_webhook(false).into_iter();
+            let all = of_webhook(&plain(&nowhere)).into_iter();
             all.map(|right| {
                 let allowed = right.to_string() != refused;
                 (right, allowed)
@@ -165,10 +351,17 @@ mod tests {
             (Status::Warning, vec!["list nodes".to_owned()])
         );
         assert_eq!(webhook("sa", &answers("watch namespaces")).status, Status::Failed);
-        let all = to_install("mesh");
-        let refused: Vec<_> = all.into_iter().map(|right| (right, false)).collect();
-        let finding = install(&refused);
-        assert!(finding.details.contains(&"create deployments.apps in mesh".to_owned()));
-        assert_eq!(install(&[]).status, Status::Ok);
+        let ToInstall { needed, optional } = to_install("mesh", Release(36));
+        let answered =
+            |rights: Vec<Right>, allowed| rights.into_iter().map(|right| (right, allowed)).collect::<Vec<_>>();
+        let (granted, refused) = (answered(needed.clone(), true), answered(needed, false));
+        let optional = answered(optional, false);
+        assert_eq!(install(&refused, &optional).status, Status::Failed);
+        let finding = install(&granted, &optional);
+        assert_eq!(
+            (finding.status, finding.details.len()),
+            (Status::Warning, optional.len())
+        );
+        assert_eq!(install(&granted, &[]).status, Status::Ok);
     }
 }

@@ -62,7 +62,7 @@ pub(in crate::cli::check) fn policies(objects: &[Value]) -> Finding {
 }
 
 /// Whether the CNI plugin is needed: `workloads` were judged as if there were none.
-pub(in crate::cli::check) fn plugin_needed(workloads: &[Judged], daemon_sets: &[Value]) -> Finding {
+pub(in crate::cli::check) fn plugin_needed(workloads: &[Judged], daemon_sets: &[&Value]) -> Finding {
     let asking: Vec<_> = workloads.iter().filter(|it| it.asked && !it.rightly_alone).collect();
     let by_init = asking
         .iter()
@@ -73,7 +73,7 @@ pub(in crate::cli::check) fn plugin_needed(workloads: &[Judged], daemon_sets: &[
         .filter(|it| it.reason == "no_redirection_admitted")
         .map(|it| format!("{}: {}", it.place(), it.policy))
         .collect();
-    let there = daemon_sets.iter().find_map(Plugin::read);
+    let there = daemon_sets.iter().find_map(|it| Plugin::read(it));
     let all = count(asking.len(), "workload");
     match (needing.len(), there) {
         (0, _) => {
@@ -136,8 +136,8 @@ mod tests {
         let finding = plugin_needed(&[denied.clone(), well], &[]);
         assert_eq!((finding.code, finding.details.len()), (Code::CniNeeded, 1));
         let plugin = json!({"metadata": {"namespace": "x", "name": "y", "labels": {"k8s-app": "linkerd-cni"}},
-            "spec": {"template": {}}});
-        assert_eq!(plugin_needed(&[denied], &[plugin]).code, Code::CniNotNeeded);
+            "spec": {"template": {"spec": {"volumes": [{"name": "net", "hostPath": {"path": "/etc/cni"}}]}}}});
+        assert_eq!(plugin_needed(&[denied], &[&plugin]).code, Code::CniNotNeeded);
     }
 
     #[test]

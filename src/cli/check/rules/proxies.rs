@@ -4,9 +4,9 @@ use super::place;
 use super::workloads::Judged;
 use crate::cli::check::code::Code;
 use crate::cli::check::finding::{Finding, count};
-use crate::config::annotation::INJECT;
-use crate::inject::PROXY;
-use crate::pod::{Pod, container_name, integer, list, object, text};
+use crate::config::annotation::{INJECT, SETUP_IPTABLES};
+use crate::inject::{NETWORK_VALIDATOR, PROXY, PROXY_INIT};
+use crate::pod::{Pod, container_name, image, list, text};
 use serde_json::Value;
 
 /// Overrides the proxy's version on a pod.
@@ -25,7 +25,8 @@ pub(in crate::cli::check) struct Running {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Proxy {
-    version: String,
+    /// The tag of its image; nothing where a digest alone names it.
+    version: Option<String>,
     /// The version that the pod itself asks for.
     asked: Option<String>,
     ready: bool,
@@ -106,23 +107,6 @@ impl Proxy {
         let proxy = view
             .all_containers()
             .find(|container| container_name(container) == PROXY)?;
-        let image = text(proxy, "image")?;
-        let own = |container: &Value| integer(object(container, "securityContext")?, "runAsUser");
-        let of_pod = view
-            .security_context()
-            .and_then(|context| integer(context, "runAsUser"));
-        let user = own(proxy);
-        let others = view
-            .all_containers()
-            .filter(|container| container_name(container) != PROXY);
-        let stays = |container: &&Value| {
-            let once = view
-                .init_containers()
-                .iter()
-                .any(|init| std::ptr::eq(*init, *container));
-            !once || text(container, "restartPolicy") == Some("Always")
-        };
-        let same = |container: &&Value| user.is_some() && own(container).or(of_pod) == user;
         let statuses = ["containerStatuses", "initContainerStatuses"]
             .into_iter()
             .flat_map(|key| {
@@ -131,24 +115,41 @@ impl Proxy {
             });
         let mut of_proxy = statuses.filter(|status| container_name(status) == PROXY);
         Some(Self {
-            version: image.rsplit_once(':').map_or(image, |(_, tag)| tag).to_owned(),
+            version: image(text(proxy, "image")?).tag.map(str::to_owned),
             asked: view.annotation(VERSION).map(str::to_owned),
             ready: of_proxy.any(|status| status.get("ready") == Some(&Value::Bool(true))),
-            clashing: others
-                .filter(stays)
-                .filter(same)
-                .map(|container| container_name(container).to_owned())
-                .collect(),
+            clashing: clashing(&view, proxy),
         })
     }
 }
 
+/// Containers that stay, and whose traffic passes the proxy by because they run as its user: in a pod whose traffic is
+/// redirected at all.
+fn clashing(pod: &Pod<'_>, proxy: &Value) -> Vec<String> {
+    let Some(user) = pod.user_of(proxy).filter(|_| is_redirected(pod)) else {
+        return Vec::new();
+    };
+    let stays = |container: &&&Value| text(container, "restartPolicy") == Some("Always");
+    let sidecars = pod.init_containers().iter().filter(stays);
+    let staying = sidecars.chain(pod.containers()).chain(pod.ephemeral_containers());
+    staying
+        .filter(|container| container_name(container) != PROXY && pod.user_of(container) == Some(user))
+        .map(|container| container_name(container).to_owned())
+        .collect()
+}
+
+/// Whether somebody sets rules for a running pod: its own init container, or the CNI plugin, for which a validator waits.
+fn is_redirected(pod: &Pod<'_>) -> bool {
+    let has = |name: &str| pod.all_containers().any(|container| container_name(container) == name);
+    has(PROXY_INIT) || (has(NETWORK_VALIDATOR) && pod.annotation(SETUP_IPTABLES) != Some("false"))
+}
+
 /// Judges running pods. `today` are the decisions for those without a proxy, in the same order; `version` is the
-/// configured one.
+/// configured one, where that is known.
 pub(in crate::cli::check) fn judge<'h>(
     pods: &[&Running],
     today: &[(usize, Today)],
-    version: &str,
+    version: Option<&str>,
     history: impl Fn(&str) -> History<'h>,
 ) -> Vec<Finding> {
     let mut findings = missing(pods, today, history);
@@ -178,7 +179,7 @@ pub(in crate::cli::check) fn judge<'h>(
 }
 
 fn missing<'h>(pods: &[&Running], today: &[(usize, Today)], history: impl Fn(&str) -> History<'h>) -> Vec<Finding> {
-    let (mut without, mut denied) = (Vec::new(), Vec::new());
+    let (mut without, mut alone, mut denied) = (Vec::new(), Vec::new(), Vec::new());
     for (index, decision) in today {
         let Some(pod) = pods.get(*index).filter(|_| decision.asked && !decision.rightly_alone) else {
             continue;
@@ -186,12 +187,12 @@ fn missing<'h>(pods: &[&Running], today: &[(usize, Today)], history: impl Fn(&st
         let Today { outcome, reason, .. } = decision;
         match *outcome {
             "deny" => denied.push(format!("{}: {reason}", pod.place)),
-            "skip" => without.push(format!("{}: left alone: {reason}", pod.place)),
+            "skip" => alone.push(format!("{}: {reason}", pod.place)),
             _ => without.push(format!("{}: {}", pod.place, why(pod, &history(&pod.namespace)))),
         }
     }
     let mut findings = Vec::new();
-    if without.is_empty() && denied.is_empty() {
+    if without.is_empty() && alone.is_empty() && denied.is_empty() {
         let meshed = pods.iter().filter(|pod| pod.is_meshed()).count();
         let message = format!(
             "every running pod that should have a proxy has one: {}",
@@ -202,6 +203,10 @@ fn missing<'h>(pods: &[&Running], today: &[(usize, Today)], history: impl Fn(&st
     if !without.is_empty() {
         let message = format!("{} without a proxy although it is asked for", running(without.len()));
         findings.push(Finding::warning(Code::PodWithoutProxy, message).with(without));
+    }
+    if !alone.is_empty() {
+        let message = format!("{} asked for the mesh and cannot be meshed", running(alone.len()));
+        findings.push(Finding::warning(Code::PodLeftAlone, message).with(alone));
     }
     if !denied.is_empty() {
         let message = format!("{} that would be denied today", running(denied.len()));
@@ -235,18 +240,26 @@ fn why(pod: &Running, history: &History<'_>) -> String {
     }
 }
 
-fn versions(proxies: &[(&Running, &Proxy)], version: &str) -> Finding {
-    let wanted = |proxy: &Proxy| proxy.asked.clone().unwrap_or_else(|| version.to_owned());
-    let other: Vec<_> = proxies
-        .iter()
-        .filter(|(_, proxy)| !version.is_empty() && proxy.version != wanted(proxy))
-        .map(|(pod, proxy)| format!("{}: {}, not {}", pod.place, proxy.version, wanted(proxy)))
-        .collect();
-    if other.is_empty() {
-        return Finding::ok(Code::ProxyVersion, "proxies are of the configured version");
+fn versions(proxies: &[(&Running, &Proxy)], version: Option<&str>) -> Finding {
+    let (mut other, mut untold) = (Vec::new(), Vec::new());
+    for (pod, proxy) in proxies {
+        let place = &pod.place;
+        match (proxy.version.as_deref(), proxy.asked.as_deref().or(version)) {
+            (Some(found), Some(wanted)) if found != wanted => other.push(format!("{place}: {found}, not {wanted}")),
+            (Some(_), Some(_)) => {}
+            (None, Some(_)) => untold.push(format!("{place}: its image has no tag")),
+            (_, None) => untold.push(format!("{place}: nobody says which one is configured")),
+        }
     }
-    let message = format!("{} of another version than configured", are(other.len(), "proxy"));
-    Finding::warning(Code::ProxyVersionSkew, message).with(other)
+    if !other.is_empty() {
+        let message = format!("{} of another version than configured", are(other.len(), "proxy"));
+        return Finding::warning(Code::ProxyVersionSkew, message).with(other);
+    }
+    if !untold.is_empty() {
+        let message = format!("the version of {} cannot be told", count(untold.len(), "proxy"));
+        return Finding::unknown(Code::ProxyVersion, message).with(untold);
+    }
+    Finding::ok(Code::ProxyVersion, "proxies are of the configured version")
 }
 
 /// Since when a namespace asks for injection: when whoever owns that annotation or label wrote last (`managedFields`).

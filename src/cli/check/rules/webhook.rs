@@ -47,7 +47,8 @@ pub(in crate::cli::check) fn judge(registration: &Registration<'_>) -> Vec<Findi
     findings.extend(selected(injector, registration.namespaces));
     findings.extend(rewritten(injector));
     findings.push(order(injector, registration.webhooks));
-    findings.extend(previews(registration));
+    findings.extend(unconditional(registration));
+    findings.extend(held_up(injector, registration.release));
     findings.extend(dry_run(injector));
     findings
 }
@@ -145,7 +146,8 @@ fn order(injector: &Webhook<'_>, webhooks: &[Webhook<'_>]) -> Finding {
     let is_it = |webhook: &&Webhook<'_>| {
         webhook.name() == injector.name() && webhook.configuration() == injector.configuration()
     };
-    let of_pods = |webhook: &&Webhook<'_>| webhook.sees_pods() && !webhook.is_preview() && !webhook.selects_nothing();
+    let of_pods =
+        |webhook: &&Webhook<'_>| webhook.sees_pods() && !webhook.is_best_effort() && !webhook.selects_nothing();
     let position = webhooks.iter().position(|webhook| is_it(&webhook)).unwrap_or_default();
     let later: Vec<_> = webhooks.iter().skip(position + 1).filter(of_pods).collect();
     let before = webhooks.iter().take(position).filter(of_pods).count();
@@ -167,17 +169,28 @@ fn order(injector: &Webhook<'_>, webhooks: &[Webhook<'_>]) -> Finding {
     Finding::warning(Code::WebhookNotReinvoked, message).with(titles)
 }
 
-/// An entry for previews is called for every workload where the server has dropped its conditions.
-fn previews(registration: &Registration<'_>) -> Option<Finding> {
-    let unconditional = |webhook: &&Webhook<'_>| webhook.is_preview() && !webhook.has("matchConditions");
-    let preview = registration.webhooks.iter().find(unconditional)?;
+/// An entry for dry runs is called for every workload where the server has dropped its conditions.
+fn unconditional(registration: &Registration<'_>) -> Option<Finding> {
+    let unconditional = |webhook: &&Webhook<'_>| {
+        webhook.is_best_effort() && !webhook.has("matchConditions") && !webhook.sees_services_alone()
+    };
+    let entry = registration.webhooks.iter().find(unconditional)?;
     let release = registration.release;
     let why = match release < MATCH_CONDITIONS {
         true => format!("Kubernetes {release} does not know matchConditions"),
         false => "it has no matchConditions".to_owned(),
     };
-    let message = format!("{} is called for more than dry runs: {why}", preview.name());
+    let message = format!("{} is called for more than dry runs: {why}", entry.name());
     Some(Finding::warning(Code::MatchConditionsUnknown, message))
+}
+
+/// A server that knows no conditions cannot leave pods alone that say they are not to be injected.
+fn held_up(injector: &Webhook<'_>, release: Release) -> Option<Finding> {
+    let message = format!(
+        "while the webhook is away, pods wait that are not to be injected: Kubernetes {release} does not know matchConditions"
+    );
+    (injector.fails_closed() && release < MATCH_CONDITIONS)
+        .then(|| Finding::warning(Code::MatchConditionsUnknown, message))
 }
 
 fn dry_run(injector: &Webhook<'_>) -> Option<Finding> {

@@ -6,7 +6,7 @@ use crate::cli::check::finding::{Finding, count};
 use crate::cli::explain::Entry;
 use crate::decide::{Caution, Opinion, Outcome, SkipReason};
 use crate::inject::{PROXY, Redirection};
-use crate::pod::{Pod, container_name, integer, object};
+use crate::pod::{Pod, container_name};
 use crate::policy::Verdict;
 use crate::policy::pod_security::Policy;
 use serde_json::{Map, Value};
@@ -57,19 +57,24 @@ impl Judged {
     /// What `entry` says.
     pub(in crate::cli::check) fn of(entry: &Entry, origin: Origin<'_>) -> Self {
         let decision = &entry.decision;
-        let skipped = |reasons: &[SkipReason]| match &decision.outcome {
-            Outcome::Skip(found) => reasons.iter().any(|reason| found.contains(*reason)),
+        let skipped = |wanted: fn(SkipReason) -> bool| match &decision.outcome {
+            Outcome::Skip(reasons) => reasons.iter().any(wanted),
             Outcome::Inject { .. } | Outcome::Deny(_) => false,
         };
-        let invalid = skipped(&[
-            SkipReason::InvalidInjectAnnotationAtNamespace,
-            SkipReason::InvalidInjectAnnotationAtWorkload,
-        ]);
-        let opted_out = skipped(&[SkipReason::InjectionDisableAnnotationPresent]);
+        let invalid = skipped(|reason| {
+            [
+                SkipReason::InvalidInjectAnnotationAtNamespace,
+                SkipReason::InvalidInjectAnnotationAtWorkload,
+            ]
+            .contains(&reason)
+        });
+        let opted_out = skipped(|reason| reason == SkipReason::InjectionDisableAnnotationPresent);
         let candidate = match decision.outcome {
             Outcome::Inject { redirection, .. } => Some(redirection),
             Outcome::Skip(_) | Outcome::Deny(_) => None,
         };
+        // Without redirection there is nothing to be exempt from.
+        let redirected = candidate.filter(|redirection| *redirection != Redirection::None);
         let pod = Pod::new(&entry.before);
         Self {
             namespace: entry.namespace.clone(),
@@ -80,12 +85,10 @@ impl Judged {
             redirection: decision.redirection(),
             refused: decision.would_be_refused(),
             asked: invalid || (decision.annotated_at.is_some() && !opted_out),
-            rightly_alone: skipped(&[
-                SkipReason::SidecarAlreadyExists,
-                SkipReason::ControlPlanePod,
-                SkipReason::SystemNamespace,
-                SkipReason::WindowsPod,
-            ]),
+            rightly_alone: skipped(|reason| {
+                [SkipReason::SidecarAlreadyExists, SkipReason::WindowsPod].contains(&reason)
+                    || reason.is_of_the_cluster()
+            }),
             policy: policies(&decision.policies, candidate),
             learned_from: learned(decision.pod_security(), origin),
             objections: objections(&decision.policies, candidate),
@@ -95,7 +98,7 @@ impl Judged {
                 .map(|warning| (warning.caution, warning.text.clone()))
                 .collect(),
             labels: pod.metadata().get("labels").cloned().unwrap_or_default(),
-            exempt: candidate.map(|_| exempt(entry, &pod)).unwrap_or_default(),
+            exempt: redirected.map(|_| exempt(entry, &pod)).unwrap_or_default(),
         }
     }
 
@@ -170,8 +173,11 @@ fn objections(opinions: &[Opinion], candidate: Option<Redirection>) -> Vec<Strin
 /// Init containers of the application that run as the user that its proxy gets, and end: their traffic is meant to pass
 /// the proxy by.
 fn exempt(entry: &Entry, pod: &Pod<'_>) -> Vec<String> {
-    let user = |container: &Value| integer(object(container, "securityContext")?, "runAsUser");
-    if !pod.init_containers().iter().any(|container| user(container).is_some()) {
+    if !pod
+        .init_containers()
+        .iter()
+        .any(|container| pod.user_of(container).is_some())
+    {
         return Vec::new();
     }
     let Ok(after) = entry.after() else {
@@ -181,13 +187,13 @@ fn exempt(entry: &Entry, pod: &Pod<'_>) -> Vec<String> {
     let proxy = after
         .all_containers()
         .find(|container| container_name(container) == PROXY);
-    let Some(proxy_user) = proxy.and_then(user) else {
+    let Some(proxy_user) = proxy.and_then(|proxy| after.user_of(proxy)) else {
         return Vec::new();
     };
     let same = pod
         .init_containers()
         .iter()
-        .filter(|container| user(container) == Some(proxy_user));
+        .filter(|container| pod.user_of(container) == Some(proxy_user));
     same.map(|container| container_name(container).to_owned()).collect()
 }
 

@@ -2,7 +2,7 @@
 
 use crate::cli::names::is_subdomain;
 use crate::decide::Coverage;
-use crate::decide::coverage::Plugin;
+use crate::decide::coverage::{self, Plugin};
 use crate::decide::placement::Node;
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
@@ -79,13 +79,16 @@ fn common_labels<'n>(mut nodes: impl Iterator<Item = &'n Node>) -> BTreeMap<Stri
     })
 }
 
-/// A plugin that is meant for one node. Its node selector decides nothing, for the node is named.
+/// A plugin that is meant for one node. Its node selector decides nothing, for the node is named. It is in no namespace that
+/// there can be, so that none objects to it.
 fn plugin(node: &str, selector: &BTreeMap<String, String>) -> Value {
+    let (key, value) = coverage::label(true);
+    let folders = json!([{"name": "net", "hostPath": {"path": "/etc/cni/net.d"}}]);
     json!({
         "apiVersion": "apps/v1",
         "kind": "DaemonSet",
-        "metadata": {"name": format!("on-{node}"), "labels": {"app.kubernetes.io/name": "outrigger-cni"}},
-        "spec": {"template": {"spec": {"nodeName": node, "nodeSelector": selector}}},
+        "metadata": {"namespace": "--cni", "name": format!("on-{node}"), "labels": {key: value}},
+        "spec": {"template": {"spec": {"nodeName": node, "nodeSelector": selector, "volumes": folders}}},
     })
 }
 
@@ -122,6 +125,6 @@ mod tests {
         cni("d").unwrap().declare(&mut objects, &mut assumptions);
         assert_eq!(assumptions, ["--cni: no such node is known, it is added: d"]);
         let plugins = objects.iter().filter_map(Plugin::read).map(|plugin| plugin.name);
-        assert_eq!(plugins.collect::<Vec<_>>(), ["/on-d"]);
+        assert_eq!(plugins.collect::<Vec<_>>(), ["--cni/on-d"]);
     }
 }

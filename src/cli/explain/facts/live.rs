@@ -4,13 +4,10 @@
 use super::super::Arguments;
 use crate::cli::installation::Connection;
 use crate::cli::live::policies::{Policies, Scope};
-use crate::cli::live::resource::{CONFIG_MAPS, DAEMON_SETS, NAMESPACES, NODES, PODS};
-use crate::cli::live::{get, list, tidied};
+use crate::cli::live::resource::{CONFIG_MAPS, DAEMON_SETS, NAMESPACES, NODES};
+use crate::cli::live::{get, list, plugin_places, plugin_pods, tidied};
 use crate::cli::{describe, note_on_terminal};
-use crate::cluster::index::PluginPlace;
-use crate::cluster::server_of;
-use crate::decide::Coverage;
-use crate::decide::coverage::Plugin;
+use crate::cluster::{NodeList, server_of};
 use crate::policy::installed::Source;
 use crate::policy::pod_security::Server;
 use crate::policy::probe::CONFIG_MAP;
@@ -23,10 +20,10 @@ use std::collections::BTreeSet;
 #[derive(Default)]
 pub(super) struct Found {
     pub(super) objects: Vec<Value>,
-    pub(super) values: Option<String>,
+    pub(super) values: Vec<String>,
     pub(super) server: Option<Server>,
-    /// Where the CNI plugin is, where that cannot be seen.
-    pub(super) coverage: Option<Coverage>,
+    /// What tells where the CNI plugin is and cannot be seen, and why.
+    pub(super) unseen: Vec<(NodeList, String)>,
     /// What policies are compiled from and cannot be seen, and why.
     pub(super) withheld: Vec<(Source, String)>,
     /// The namespace of objects that name none.
@@ -45,7 +42,7 @@ pub(super) fn ask(arguments: &Arguments, wanted: &Wanted<'_>) -> Result<Found> {
         namespace: "default".to_owned(),
         ..Found::default()
     };
-    if cluster.context.is_none() && cluster.kubeconfig.is_none() {
+    if cluster.context.is_none() && cluster.kubeconfig.is_none() && !arguments.is_live() {
         return Ok(found);
     }
     let connection = Connection::to(cluster.kubeconfig.clone(), cluster.context.clone());
@@ -57,25 +54,23 @@ pub(super) fn ask(arguments: &Arguments, wanted: &Wanted<'_>) -> Result<Found> {
         let info = client.apiserver_version().await.context("release of the API server")?;
         found.server = server_of(&info);
         let namespaces = wanted(&found.namespace);
-        for name in &namespaces {
-            let namespace = get(&client, &NAMESPACES, None, name).await;
-            let namespace = namespace.with_context(|| format!("namespace {name}"))?;
-            found.objects.extend(namespace.map(tidied));
-        }
-        match nodes(&client).await {
-            Ok(objects) => {
-                match plugin_pods(&client, &objects).await {
-                    Ok(pods) => found.objects.extend(pods),
-                    Err(error) => found.assumptions.push(format!(
-                        "whether the CNI plugin is failing on its nodes is not known, and it is taken to work: {}",
-                        describe(&error)
-                    )),
-                }
-                found.objects.extend(objects);
+        let everywhere = arguments.live.all_namespaces;
+        if everywhere {
+            let all = list(&client, &NAMESPACES, None, |namespace| Some(tidied(namespace))).await;
+            found.objects.extend(all.context("namespaces")?);
+        } else {
+            for name in &namespaces {
+                let namespace = get(&client, &NAMESPACES, None, name).await;
+                let namespace = namespace.with_context(|| format!("namespace {name}"))?;
+                found.objects.extend(namespace.map(tidied));
             }
-            Err(error) => found.coverage = Some(Coverage::Unknown { why: describe(&error) }),
         }
-        policies(&client, &namespaces, &mut found).await;
+        nodes(&client, &mut found).await;
+        let scope = match everywhere {
+            true => Scope::Everywhere,
+            false => Scope::Namespaces(&namespaces),
+        };
+        policies(&client, scope, &mut found).await;
         let control_plane = &arguments.assumptions.control_plane.linkerd_namespace;
         // What a probe reports, where there is one.
         match get(&client, &CONFIG_MAPS, Some(control_plane), CONFIG_MAP).await {
@@ -88,7 +83,7 @@ pub(super) fn ask(arguments: &Arguments, wanted: &Wanted<'_>) -> Result<Found> {
         if arguments.assumptions.values.is_empty() {
             let values = connection.find_values(&client, control_plane).await;
             match values {
-                Ok(values) => found.values = Some(values),
+                Ok(values) => found.values = values,
                 Err(error) => found.assumptions.push(describe(&error)),
             }
         }
@@ -96,33 +91,34 @@ pub(super) fn ask(arguments: &Arguments, wanted: &Wanted<'_>) -> Result<Found> {
     })
 }
 
-/// The nodes, and what may put the CNI plugin on them.
-async fn nodes(client: &Client) -> Result<Vec<Value>> {
-    let mut objects = Vec::new();
-    for resource in [NODES, DAEMON_SETS] {
-        let found = list(client, &resource, None, |object| Some(tidied(object))).await;
-        objects.extend(found.context(resource.plural)?);
+/// The nodes, and what puts the CNI plugin on them.
+async fn nodes(client: &Client, found: &mut Found) {
+    for (resource, of) in [(NODES, NodeList::Nodes), (DAEMON_SETS, NodeList::Plugins)] {
+        match list(client, &resource, None, |object| Some(tidied(object))).await {
+            Ok(objects) => found.objects.extend(objects),
+            Err(error) => found.unseen.push((of, describe(&error.into()))),
+        }
     }
-    Ok(objects)
+    for place in plugin_places(&found.objects) {
+        // What its level is decides whether it is believed; unknown is as good as without labels.
+        if let Ok(namespace) = get(client, &NAMESPACES, None, &place.namespace).await {
+            found.objects.extend(namespace.map(tidied));
+        }
+        match plugin_pods(client, &place).await {
+            Ok(pods) => found.objects.extend(pods),
+            Err(error) => found.assumptions.push(format!(
+                "whether the CNI plugin of {} is failing on its nodes is not known, and it is taken to work: {}",
+                place.namespace,
+                describe(&error.into())
+            )),
+        }
+    }
 }
 
-/// The pods of the plugins among `objects`.
-async fn plugin_pods(client: &Client, objects: &[Value]) -> Result<Vec<Value>> {
-    let plugins = objects.iter().filter_map(Plugin::read);
-    let places: BTreeSet<_> = plugins.map(|plugin| PluginPlace::of(&plugin)).collect();
-    let mut pods = Vec::new();
-    for place in places {
-        let own = |pod: Value| (PluginPlace::of_pod(&pod).as_ref() == Some(&place)).then(|| tidied(pod));
-        let found = list(client, &PODS, Some(&place.namespace), own).await;
-        pods.extend(found.with_context(|| format!("pods of {}", place.namespace))?);
-    }
-    Ok(pods)
-}
-
-/// The policies that count in `namespaces`.
-async fn policies(client: &Client, namespaces: &BTreeSet<String>, found: &mut Found) {
+/// The policies that count in `scope`.
+async fn policies(client: &Client, scope: Scope<'_>, found: &mut Found) {
     let release = found.server.map(|server| server.release);
-    let policies = Policies::ask(client, release, Scope::Namespaces(namespaces)).await;
+    let policies = Policies::ask(client, release, scope).await;
     found.objects.extend(policies.objects);
     for (source, why) in policies.withheld {
         let resource = source.resource();

@@ -195,11 +195,26 @@ fn what_cannot_be_injected_is_an_error_unless_it_is_disabled() {
         "failed to inject deployment/web: hostNetwork is enabled, pod has a sidecar injected already"
     );
     let disabled = deployment(&json!({"linkerd.io/inject": "disabled"}), &host);
-    let skipped = Changed::new(disabled.clone(), Outcome::Skipped);
+    let skipped = Changed {
+        findings: vec![Finding::HostNetwork, Finding::Sidecar, Finding::Disabled],
+        ..Changed::new(disabled.clone(), Outcome::Skipped)
+    };
     assert_eq!(annotating().reinject(&disabled), Ok(skipped));
+    let windows = deployment(
+        &json!({}),
+        &json!({"os": {"name": "windows"}, "containers": [{"name": "app"}]}),
+    );
+    let left_alone = annotating().reinject(&windows).unwrap();
+    assert_eq!(
+        left_alone.warnings,
+        ["left alone: the pod is for Windows nodes, where the proxy does not run"]
+    );
     let udp = json!({"containers": [{"name": "app", "ports": [{"containerPort": 53, "protocol": "UDP"}]}]});
     let injected = annotating().reinject(&deployment(&json!({}), &udp)).unwrap();
-    assert_eq!(injected.outcome, Outcome::Injected);
+    assert_eq!(
+        (injected.outcome, injected.findings),
+        (Outcome::Injected, vec![Finding::Udp])
+    );
 
     let unprojected = injector(
         "identity: {serviceAccountTokenProjection: false}",

@@ -27,7 +27,7 @@ async fn a_rotated_certificate_is_shown_to_new_connections_and_drops_none() {
     let pairs = [Pair::new(), Pair::new(), Pair::new()];
     let mut mount = Mount::new(&pairs[0].certificate, &pairs[0].key);
     let mut options = options();
-    options.tls_dir = Some(mount.path().to_owned());
+    options.certificate = CertificateSource::Folder(mount.path().to_owned());
     let server = start(options).await;
     let (mut http1, mut http2) = (
         Connection::http1(server.address).await,
@@ -56,7 +56,7 @@ async fn a_bad_pair_is_kept_out_and_a_good_one_after_it_comes_in() {
     let (first, second) = (Pair::new(), Pair::new());
     let mut mount = Mount::new(&first.certificate, &first.key);
     let mut options = options();
-    options.tls_dir = Some(mount.path().to_owned());
+    options.certificate = CertificateSource::Folder(mount.path().to_owned());
     let server = start(options).await;
 
     let bad = [

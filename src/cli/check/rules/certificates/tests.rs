@@ -1,5 +1,7 @@
 use super::*;
 use crate::cli::check::finding::Status;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, KeyUsagePurpose, date_time_ymd,
 };
@@ -77,11 +79,53 @@ fn a_certificate_must_be_of_the_bundle_and_have_the_name() {
     ] {
         assert_eq!(codes(&trusting(&authority, &secret))[1], (code, Status::Failed));
     }
+    let mut alone = trusting(&authority, &issue(&authority, HOST, life.0, life.1));
+    alone.bundle = None;
+    assert_eq!(
+        codes(&alone),
+        [("serving_certificate", Status::Unknown)],
+        "nobody has compared it"
+    );
     let mut unusable = trusting(&authority, "");
     for bundle in ["%", "", &STANDARD.encode("no PEM")] {
         unusable.bundle = Some(bundle.to_owned());
         assert_eq!(codes(&unusable)[0], ("ca_bundle_unusable", Status::Failed), "{bundle}");
     }
+}
+
+#[test]
+fn a_certificate_that_is_itself_in_the_bundle_needs_no_other() {
+    let (authority, other) = (authority("one"), authority("other"));
+    let own_authority = |name: &str| {
+        let mut parameters = CertificateParams::new([name.to_owned()]).unwrap();
+        parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        parameters.not_before = date_time_ymd(2026, 6, 1);
+        parameters.not_after = date_time_ymd(2027, 6, 1);
+        parameters
+    };
+    let key = KeyPair::generate().unwrap();
+    let self_signed = |name: &str| own_authority(name).self_signed(&key).unwrap().pem();
+    let issued = own_authority(HOST).signed_by(&key, &authority).unwrap().pem();
+    let plain = issue(&other, HOST, (2026, 6), (2027, 6));
+    let judged = |secret: &str, bundle: &str| {
+        let certificates = Certificates {
+            bundle: Some(STANDARD.encode(bundle)),
+            ..trusting(&authority, secret)
+        };
+        codes(&certificates)[1]
+    };
+    for pinned in [self_signed(HOST), issued.clone(), plain] {
+        assert_eq!(judged(&pinned, &pinned), ("serving_certificate", Status::Ok));
+    }
+    let elsewhere = self_signed("other.linkerd.svc");
+    let refused = ("serving_certificate_not_trusted", Status::Failed);
+    assert_eq!(judged(&elsewhere, &elsewhere), refused);
+    assert_eq!(judged(&self_signed(HOST), &authority.pem()), refused);
+    // Go takes the certificate of a CA for a server's, and rustls does not.
+    assert_eq!(
+        judged(&issued, &authority.pem()),
+        ("serving_certificate", Status::Unknown)
+    );
 }
 
 #[test]
@@ -102,6 +146,11 @@ fn what_is_presented_is_judged_as_the_api_server_does() {
     assert!(finding.message.contains("UnknownIssuer"), "{}", finding.message);
     let finding = presenting(&issue(&authority, HOST, (2025, 6), (2026, 6)));
     assert!(finding.message.contains("ended 30 days ago"), "{}", finding.message);
+    certificates.presented = Some(Presented::Broken {
+        why: "plain HTTP".to_owned(),
+    });
+    let broken = judge(&certificates).pop().unwrap();
+    assert_eq!((broken.code, broken.status), (Code::HandshakeBroken, Status::Failed));
 }
 
 #[test]

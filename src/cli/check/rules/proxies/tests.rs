@@ -1,4 +1,5 @@
 use super::*;
+use crate::cli::check::finding::Status;
 use serde_json::json;
 use std::slice;
 
@@ -35,7 +36,7 @@ const HISTORY: History<'_> = History {
 fn codes(pods: &[Value], today: &[(usize, Today)]) -> Vec<&'static str> {
     let pods: Vec<_> = pods.iter().filter_map(Running::read).collect();
     let pods: Vec<_> = pods.iter().collect();
-    let findings = judge(&pods, today, "v2", |_| HISTORY);
+    let findings = judge(&pods, today, Some("v2"), |_| HISTORY);
     findings.iter().map(|finding| finding.code.word()).collect()
 }
 
@@ -47,12 +48,33 @@ fn versions_are_compared_with_what_is_configured() {
     let mut asked = of("v1");
     asked["metadata"]["annotations"] = json!({VERSION: "v1"});
     assert_eq!(codes(&[asked], &[]), ["proxies_present", "proxy_version"]);
+    // A digest names the image; what stands before it says which version that is.
+    assert_eq!(
+        codes(&[of("v2@sha256:0123")], &[]),
+        ["proxies_present", "proxy_version"]
+    );
     let mut starting = of("v2");
     starting["status"] = json!({"phase": "Pending"});
     assert_eq!(codes(&[starting], &[])[2], "proxy_not_ready");
     let mut over = of("v1");
     over["status"]["phase"] = "Succeeded".into();
     assert_eq!(codes(&[over], &[]), ["proxies_present", "proxy_version"]);
+}
+
+#[test]
+fn a_version_that_nobody_tells_is_unknown() {
+    let by_digest = json!({"name": "linkerd-proxy", "image": "cr.l5d.io/linkerd/proxy@sha256:0123"});
+    let judged = |container: Value, version: Option<&str>| {
+        let pod = Running::read(&pod("a", &json!([container]), &json!({}))).unwrap();
+        let finding = judge(&[&pod], &[], version, |_| HISTORY).swap_remove(1);
+        (finding.code, finding.status, finding.details)
+    };
+    let unknown = |why: &str| (Code::ProxyVersion, Status::Unknown, vec![format!("shop/a: {why}")]);
+    assert_eq!(judged(by_digest, Some("v2")), unknown("its image has no tag"));
+    assert_eq!(
+        judged(proxy("v2"), None),
+        unknown("nobody says which one is configured")
+    );
 }
 
 #[test]
@@ -66,7 +88,10 @@ fn every_container_that_stays_may_clash() {
         container
     };
     let clashing = |more: Value| {
-        let pod = pod("a", &json!([proxy("v2"), {"name": "web"}]), &more);
+        let mut pod = pod("a", &json!([proxy("v2"), {"name": "web"}]), &more);
+        let inits = pod["spec"].as_object_mut().unwrap().entry("initContainers");
+        let inits = inits.or_insert_with(|| json!([])).as_array_mut().unwrap();
+        inits.insert(0, json!({"name": PROXY_INIT, "securityContext": {"runAsUser": 65534}}));
         Running::read(&pod).unwrap().proxy.unwrap().clashing
     };
     assert_eq!(clashing(json!({})), [""; 0]);
@@ -81,6 +106,21 @@ fn every_container_that_stays_may_clash() {
 }
 
 #[test]
+fn only_where_traffic_is_redirected_can_it_pass_the_proxy_by() {
+    let clashing = |inits: Value, setup: &str| {
+        let web = json!({"name": "web", "securityContext": {"runAsUser": 2102}});
+        let mut pod = pod("a", &json!([proxy("v2"), web]), &json!({"initContainers": inits}));
+        pod["metadata"]["annotations"] = json!({SETUP_IPTABLES: setup});
+        Running::read(&pod).unwrap().proxy.unwrap().clashing
+    };
+    let validated = || json!([{"name": NETWORK_VALIDATOR}]);
+    assert_eq!(clashing(json!([]), "false"), [""; 0]);
+    assert_eq!(clashing(validated(), "false"), [""; 0]);
+    assert_eq!(clashing(validated(), "cni"), ["web"]);
+    assert_eq!(clashing(json!([{"name": PROXY_INIT}]), "true"), ["web"]);
+}
+
+#[test]
 fn a_pod_without_proxy_has_a_reason() {
     let bare = pod("a", &json!([{"name": "web"}]), &json!({}));
     assert_eq!(
@@ -90,6 +130,11 @@ fn a_pod_without_proxy_has_a_reason() {
     assert_eq!(
         codes(slice::from_ref(&bare), &[(0, today("deny"))])[0],
         "pod_denied_now"
+    );
+    // A restart would not help it.
+    assert_eq!(
+        codes(slice::from_ref(&bare), &[(0, today("skip"))])[0],
+        "pod_left_alone"
     );
     let opted_out = Today {
         asked: false,

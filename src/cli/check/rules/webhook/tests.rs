@@ -100,10 +100,14 @@ fn the_rest_of_the_registration_is_looked_at() {
     let aks =
         json!({"namespaceSelector": {"matchExpressions": [{"key": "control-plane", "operator": "DoesNotExist"}]}});
     assert_eq!(codes(&with(aks), &[], 36, None), ["selector_rewritten"]);
-    let preview = json!({"metadata": {"name": "a"}, "webhooks": [
-        {"name": "preview.linkerd-proxy-injector.linkerd.io", "sideEffects": "None"}]});
-    assert_eq!(
-        codes(&[injector("b", &json!({})), preview], &[], 27, None),
-        ["match_conditions_unknown"]
-    );
+    let best_effort = |resource: &str| {
+        json!({"metadata": {"name": "a"}, "webhooks": [
+            {"name": "best-effort.linkerd-proxy-injector.linkerd.io", "rules": [{"resources": [resource]}]}]})
+    };
+    let beside = |resource: &str| codes(&[injector("b", &json!({})), best_effort(resource)], &[], 27, None);
+    assert_eq!(beside("deployments"), ["match_conditions_unknown"]);
+    assert_eq!(beside("services"), [""; 0]);
+    let failing = with(json!({"failurePolicy": "Fail"}));
+    assert_eq!(codes(&failing, &[], 27, None), ["match_conditions_unknown"]);
+    assert_eq!(codes(&failing, &[], 28, None), [""; 0]);
 }

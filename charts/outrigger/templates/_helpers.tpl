@@ -1,0 +1,103 @@
+{{- /* The minor release of the server, a number. Managed platforms report such as 28+. */ -}}
+{{- define "outrigger.minor" -}}
+{{- trimSuffix "+" .Capabilities.KubeVersion.Minor -}}
+{{- end -}}
+
+{{- define "outrigger.image" -}}
+{{- if .Values.image.digest -}}
+{{- printf "%s@%s" .Values.image.repository .Values.image.digest | toJson -}}
+{{- else -}}
+{{- printf "%s:%s" .Values.image.repository (default .Chart.AppVersion .Values.image.tag) | toJson -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "outrigger.webhook.labels" -}}
+linkerd.io/control-plane-component: proxy-injector
+linkerd.io/control-plane-ns: {{ toJson .Release.Namespace }}
+{{- end -}}
+
+{{- define "outrigger.probe.labels" -}}
+linkerd.io/control-plane-component: outrigger-probe
+linkerd.io/control-plane-ns: {{ toJson .Release.Namespace }}
+{{- end -}}
+
+{{- define "outrigger.secretName" -}}
+{{- if .Values.certificates.secretName -}}
+{{- .Values.certificates.secretName -}}
+{{- else if eq .Values.certificates.mode "self" -}}
+outrigger-certificates
+{{- else -}}
+linkerd-proxy-injector-k8s-tls
+{{- end -}}
+{{- end -}}
+
+{{- /* What webhook and probe lay over linkerd-config, YAML; nothing where the values say nothing. */ -}}
+{{- define "outrigger.config" -}}
+{{- if .Values.cniEnabled }}
+cniEnabled: true
+{{- end }}
+{{- range $key, $value := .Values.config }}
+{{- if not (and $.Values.cniEnabled (eq $key "cniEnabled")) }}
+{{ toJson $key }}: {{ toJson $value }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{- define "outrigger.configMounts" -}}
+- name: config
+  mountPath: /var/run/linkerd/config
+  readOnly: true
+{{- if include "outrigger.config" . }}
+- name: overrides
+  mountPath: /var/run/outrigger/config
+  readOnly: true
+{{- end }}
+- name: trust-roots
+  mountPath: /var/run/linkerd/identity/trust-roots
+  readOnly: true
+- name: kube-api-access
+  mountPath: /var/run/secrets/kubernetes.io/serviceaccount
+  readOnly: true
+{{- end -}}
+
+{{- define "outrigger.configVolumes" -}}
+- name: config
+  configMap:
+    name: linkerd-config
+{{- if include "outrigger.config" . }}
+- name: overrides
+  configMap:
+    name: outrigger-config
+{{- end }}
+- name: trust-roots
+  configMap:
+    name: linkerd-identity-trust-roots
+- name: kube-api-access
+  projected:
+    sources:
+    - serviceAccountToken:
+        path: token
+        expirationSeconds: 3607
+    - configMap:
+        name: kube-root-ca.crt
+        items:
+        - key: ca.crt
+          path: ca.crt
+    - downwardAPI:
+        items:
+        - path: namespace
+          fieldRef:
+            fieldPath: metadata.namespace
+{{- end -}}
+
+{{- /* What is restricted-clean at every level, but for the user. */ -}}
+{{- define "outrigger.securityContext" -}}
+allowPrivilegeEscalation: false
+capabilities:
+  drop: [ALL]
+readOnlyRootFilesystem: true
+{{- if .Values.webhook.runAsUser }}
+# The user of Linkerd's controllers.
+runAsUser: {{ toJson .Values.webhook.runAsUser }}
+{{- end }}
+{{- end -}}
