@@ -189,3 +189,16 @@ fn trust_anchors_are_certificates() {
     run(folder.path(), "explain --trust-anchors junk.pem -f app.yaml")
         .expect_failure(2, "junk.pem: holds no certificate");
 }
+
+#[test]
+fn little_needs_no_file_and_much_says_where_it_needs_one() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("little.yaml"), POD).unwrap();
+    fs::write(folder.path().join("much.yaml"), format!("{POD}---\n").repeat(20_000)).unwrap();
+    let inject = |file: &str| {
+        let mut command = command(folder.path(), &format!("inject --ignore-cluster {file}"));
+        finished(command.env("TMPDIR", "/nosuch").output().unwrap(), file)
+    };
+    assert_eq!(inject("little.yaml").status, 0);
+    inject("much.yaml").expect_failure(1, "much.yaml: temporary file in /nosuch: No such file or directory");
+}

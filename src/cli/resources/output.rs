@@ -142,7 +142,7 @@ impl Output {
     fn put(&mut self, text: &str) -> Result<()> {
         let begins = || text.trim_start().chars().next();
         self.begins = self.begins.or_else(begins);
-        self.spool.write_all(text.as_bytes()).context("temporary file")
+        self.spool.write_all(text.as_bytes()).with_context(spool::place)
     }
 
     /// Ends what was written in a separator, so that outputs can be put one after the other, and rewinds it.
@@ -160,8 +160,8 @@ impl Output {
             self.put(SEPARATOR)?;
         }
         let spool = self.spool.into_inner().map_err(IntoInnerError::into_error);
-        let mut rest = spool.context("temporary file")?;
-        rest.rewind().context("temporary file")?;
+        let mut rest = spool.with_context(spool::place)?;
+        rest.rewind().with_context(spool::place)?;
         let mark = self.marked.then_some(MARK);
         let separator = if json && self.changed { SEPARATOR } else { "" };
         Ok(Written {
