@@ -10,10 +10,9 @@ pub mod report;
 pub use report::{Finding, Outcome, Report};
 
 use super::input::Sources;
-use super::spool::Spool;
 use anyhow::Result;
 use clap::ValueEnum;
-use output::Output;
+use output::{Output, Written};
 use progress::Progress;
 use serde_json::Value;
 use std::io;
@@ -58,7 +57,7 @@ pub type Change = Result<Changed, String>;
 /// Everything that came of the sources.
 pub(super) struct Transformed {
     /// The documents.
-    output: Spool,
+    output: Written,
     /// One report a resource.
     pub(super) reports: Vec<Report>,
     /// What could not be changed, one sentence a resource.
@@ -68,7 +67,11 @@ pub(super) struct Transformed {
 impl Transformed {
     /// Prints the documents, then warnings, then `report`.
     pub(super) fn print(mut self, report: impl FnOnce(&[Report]) -> String) -> Result<()> {
-        super::print_with(|output| io::copy(&mut self.output, output).map(|_| ()))?;
+        let Written { start, rest } = &mut self.output;
+        super::print_with(|output| {
+            output.write_all(start.as_bytes())?;
+            io::copy(rest, output).map(|_| ())
+        })?;
         for warning in self.reports.iter().flat_map(Report::warnings) {
             super::warn(&warning);
         }

@@ -12,3 +12,8 @@ const IN_MEMORY: usize = 1 << 20;
 pub(super) fn new() -> Spool {
     tempfile::spooled_tempfile(IN_MEMORY)
 }
+
+/// What an error is about: where the file is.
+pub(super) fn place() -> String {
+    format!("temporary file in {}", tempfile::env::temp_dir().display())
+}

@@ -5,7 +5,7 @@
 //! say how to inject, not that it was done. Applying this twice changes nothing more.
 
 use super::{DEBUG, NETWORK_VALIDATOR, PROXY, PROXY_INIT, volumes};
-use crate::config::annotation::{CONTROL_PLANE_COMPONENT, INJECT, NODE_SELECTOR, OWNER_NAME};
+use crate::config::annotation::{CNI_RESOURCE, CONTROL_PLANE_COMPONENT, INJECT, NODE_SELECTOR, OWNER_NAME};
 use crate::config::values::LOCK_VOLUME;
 use crate::pod::workload::Kind;
 use crate::pod::{Pod, container_name, list, text};
@@ -22,6 +22,14 @@ const VOLUMES: [&str; 6] = [
     LOCK_VOLUME,
     "linkerd-trust-anchors",
     "linkerd-secrets",
+];
+
+/// Keys that mark parts of Linkerd, and say nothing of injection.
+const MARKS: [&str; 4] = [
+    CNI_RESOURCE,
+    "linkerd.io/extension",
+    "linkerd.io/helm-release-version",
+    "linkerd.io/is-control-plane",
 ];
 
 /// Where the proxy has its files. What is mounted below is the proxy's, whatever its name: that of the downward API was
@@ -75,7 +83,7 @@ fn clear_metadata(object: &mut Value) -> bool {
 fn clear_entries(metadata: &mut Value, key: &str) -> bool {
     let ours = |key: &str, value: &Value| {
         let written = key.starts_with("linkerd.io") || [OWNER_NAME, NODE_SELECTOR].contains(&key);
-        written && !(key == INJECT && value == "disabled")
+        written && !MARKS.contains(&key) && !(key == INJECT && value == "disabled")
     };
     let Some(map) = metadata.as_object_mut() else {
         return false;

@@ -79,12 +79,7 @@ async fn the_values_are_those_of_the_installation() {
     create_map(&client, "linkerd-identity-trust-roots", "ca-bundle.crt", &anchors).await;
     let (status, printed, said) = inject("--manual");
     assert_eq!(status, Some(0), "{said}");
-    for part in [
-        ":edge-26.1.1\n",
-        "-----BEGIN CERTIFICATE-----",
-        "9000",
-        "value: debug\n",
-    ] {
+    for part in [":edge-26.1.1\n", "-----BEGIN CERTIFICATE-----", "9000", "value: debug,"] {
         assert!(printed.contains(part), "{part}: {printed}");
     }
     let (status, _, said) = inject("--as nobody");

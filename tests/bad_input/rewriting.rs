@@ -46,7 +46,9 @@ fn what_is_not_changed_is_not_touched() {
         // The separator that would end it.
         let open = text.trim_end_matches("---\n");
         if open != text && !open.is_empty() && !open.ends_with("---\n") {
-            expect("inject --ignore-cluster", open, text);
+            // JSON alone has no separators.
+            let closed = if open.starts_with('{') { open } else { text };
+            expect("inject --ignore-cluster", open, closed);
         }
     }
     expect("uninject", "kind:   Foo", "kind:   Foo\n---\n");
@@ -186,4 +188,17 @@ fn trust_anchors_are_certificates() {
     assert_eq!(injected.status, 0, "{}", injected.said);
     run(folder.path(), "explain --trust-anchors junk.pem -f app.yaml")
         .expect_failure(2, "junk.pem: holds no certificate");
+}
+
+#[test]
+fn little_needs_no_file_and_much_says_where_it_needs_one() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("little.yaml"), POD).unwrap();
+    fs::write(folder.path().join("much.yaml"), format!("{POD}---\n").repeat(20_000)).unwrap();
+    let inject = |file: &str| {
+        let mut command = command(folder.path(), &format!("inject --ignore-cluster {file}"));
+        finished(command.env("TMPDIR", "/nosuch").output().unwrap(), file)
+    };
+    assert_eq!(inject("little.yaml").status, 0);
+    inject("much.yaml").expect_failure(1, "much.yaml: temporary file in /nosuch: No such file or directory");
 }

@@ -95,7 +95,16 @@ impl Injector {
         let mut clean = object.clone();
         uninject(&mut clean);
         restore(object, &mut clean);
-        self.inject(&clean)
+        let changed = self.inject(&clean)?;
+        // Who is left alone keeps what marks of injection it has, but no proxy of an earlier one.
+        let untouched = changed.outcome == Outcome::Skipped && spec(object) == spec(&clean);
+        Ok(match untouched {
+            true => Changed {
+                value: object.clone(),
+                ..changed
+            },
+            false => changed,
+        })
     }
 
     /// Injects `object` as it stands.
@@ -136,7 +145,8 @@ impl Injector {
         };
         Ok(Changed {
             value: patch.applied_to(object).map_err(failed)?,
-            outcome: match patch.is_empty() {
+            // Without the proxy the pods are left alone; with the annotations there may be nothing to add.
+            outcome: match self.options.manual && patch.is_empty() {
                 true => Outcome::Skipped,
                 false => Outcome::Injected,
             },
@@ -243,6 +253,11 @@ fn finding_of(reason: SkipReason) -> Option<Finding> {
         .into_iter()
         .find(|(it, _)| *it == reason)
         .map(|(_, finding)| finding)
+}
+
+/// The pods' spec of a workload.
+fn spec(object: &Value) -> Option<&Value> {
+    object.pointer(Kind::of(object)?.template_pointer()?)?.get("spec")
 }
 
 /// What `linkerd.io/inject` says, be it an annotation or a label.

@@ -14,6 +14,7 @@ use crate::pod::{manifest, text};
 use crate::policy::Release;
 use crate::policy::installed::Source;
 use anyhow::Result;
+use memchr::memmem;
 use serde_json::Value;
 use std::fmt;
 
@@ -35,6 +36,9 @@ impl Surroundings {
         let mut objects = Vec::new();
         for source in &sources.all {
             source.each_piece(|piece| {
+                if !may_be_of_cluster(&piece.text) {
+                    return Ok(());
+                }
                 for document in piece.documents()? {
                     let found = manifest::items(&document.value).into_iter();
                     objects.extend(found.filter(|object| is_of_cluster(object)).map(|object| Object {
@@ -63,6 +67,27 @@ impl Surroundings {
     pub(super) fn decide(&self, object: &Value) -> Option<Decision> {
         Some(self.known.explain(object)?.decision)
     }
+}
+
+/// Whether a document with this `text` may say something about the cluster: most need not be read twice.
+fn may_be_of_cluster(text: &str) -> bool {
+    /// What the kinds have in common, or one of them alone.
+    const WORDS: [&str; 10] = [
+        "AdmissionConfiguration",
+        "DaemonSet",
+        "LimitRange",
+        "Namespace",
+        "Node",
+        "PodSecurity",
+        "ResourceQuota",
+        "Role",
+        "SecurityContextConstraints",
+        // Whatever is written otherwise than it reads.
+        "\\",
+    ];
+    WORDS
+        .iter()
+        .any(|word| memmem::find(text.as_bytes(), word.as_bytes()).is_some())
 }
 
 /// Whether `object` says something about the cluster that decisions depend on.

@@ -10,6 +10,9 @@ use std::io::{BufWriter, IntoInnerError, Seek, Write};
 /// What stands between two documents.
 const SEPARATOR: &str = "---\n";
 
+/// The byte order mark.
+const MARK: char = '\u{feff}';
+
 /// What stands before the directives of a document that is not the first.
 const END: &str = "...\n";
 
@@ -18,6 +21,22 @@ pub(super) struct Output {
     spool: BufWriter<Spool>,
     format: Format,
     state: State,
+    /// Whether a byte order mark comes first; in the middle there is none.
+    marked: bool,
+    /// The first character that is no white space.
+    begins: Option<char>,
+    /// Whether a separator was written.
+    separated: bool,
+    /// Whether anything was written that the sources do not have.
+    changed: bool,
+}
+
+/// All that was written.
+pub(super) struct Written {
+    /// What comes first.
+    pub(super) start: String,
+    /// What comes then, from its beginning.
+    pub(super) rest: Spool,
 }
 
 /// How what was written ends.
@@ -39,6 +58,10 @@ impl Output {
             spool: BufWriter::new(spool::new()),
             format,
             state: State::Empty,
+            marked: false,
+            begins: None,
+            separated: false,
+            changed: false,
         }
     }
 
@@ -54,6 +77,8 @@ impl Output {
             }
             Format::Yaml => {
                 self.separate(piece, first, changed)?;
+                self.separated |= piece.closed || piece.before.contains("---");
+                self.changed |= changed;
                 match changed {
                     true => self.rewrite(documents)?,
                     false => self.put(&piece.text)?,
@@ -77,10 +102,8 @@ impl Output {
     /// Writes what stands before `piece`. A separator is added between sources, and where a document was rewritten: JSON
     /// that follows JSON has none, nor has what follows `...`.
     fn separate(&mut self, piece: &Piece, first: bool, changed: bool) -> Result<()> {
-        let before = match self.state {
-            State::Empty => piece.before.as_str(),
-            State::Closed | State::Open { .. } => piece.before.trim_start_matches('\u{feff}'),
-        };
+        let before = piece.before.trim_start_matches(MARK);
+        self.marked |= self.state == State::Empty && before.len() < piece.before.len();
         let directed = before.starts_with('%');
         match self.state {
             State::Closed if first && directed => self.put(END)?,
@@ -93,6 +116,7 @@ impl Output {
                     self.put(END)?;
                 } else if (first || rewritten || changed) && !before.starts_with("---") && !directed {
                     self.put(SEPARATOR)?;
+                    (self.separated, self.changed) = (true, true);
                 }
             }
         }
@@ -116,20 +140,33 @@ impl Output {
     }
 
     fn put(&mut self, text: &str) -> Result<()> {
-        self.spool.write_all(text.as_bytes()).context("temporary file")
+        let begins = || text.trim_start().chars().next();
+        self.begins = self.begins.or_else(begins);
+        self.spool.write_all(text.as_bytes()).with_context(spool::place)
     }
 
     /// Ends what was written in a separator, so that outputs can be put one after the other, and rewinds it.
-    pub(super) fn finish(mut self) -> Result<Spool> {
-        if let State::Open { line_ended, .. } = self.state {
+    ///
+    /// What begins with a brace `kubectl` takes for JSON alone, and no separator is right in it: JSON that stayed as it was
+    /// gets none, and what became something else begins with one.
+    pub(super) fn finish(mut self) -> Result<Written> {
+        let json = self.format == Format::Yaml && self.begins == Some('{');
+        if let State::Open { line_ended, .. } = self.state
+            && (!json || self.separated)
+        {
             if !line_ended {
                 self.put("\n")?;
             }
             self.put(SEPARATOR)?;
         }
         let spool = self.spool.into_inner().map_err(IntoInnerError::into_error);
-        let mut spool = spool.context("temporary file")?;
-        spool.rewind().context("temporary file")?;
-        Ok(spool)
+        let mut rest = spool.with_context(spool::place)?;
+        rest.rewind().with_context(spool::place)?;
+        let mark = self.marked.then_some(MARK);
+        let separator = if json && self.changed { SEPARATOR } else { "" };
+        Ok(Written {
+            start: mark.into_iter().chain(separator.chars()).collect(),
+            rest,
+        })
     }
 }

@@ -41,8 +41,8 @@ fn transformed(texts: &[&str], format: Format) -> Transformed {
 
 fn text_of(mut all: Transformed) -> String {
     assert!(all.errors.is_empty(), "{:?}", all.errors);
-    let mut text = String::new();
-    all.output.read_to_string(&mut text).unwrap();
+    let mut text = all.output.start;
+    all.output.rest.read_to_string(&mut text).unwrap();
     text
 }
 
@@ -86,7 +86,7 @@ fn what_stands_around_documents_stays() {
             "\u{feff}a: 1\r\n--- # b\r\n\r\nb:  1\r\n...\r\n---\n",
         ),
         ("a:  1", "a:  1\n---\n"),
-        ("{\"a\":  1}\n{\"b\": 1}\n", "{\"a\":  1}\n{\"b\": 1}\n---\n"),
+        ("{\"a\":  1}\n{\"b\": 1}\n", "{\"a\":  1}\n{\"b\": 1}\n"),
         ("a:  1\n...\nb:  1\n---\n", "a:  1\n...\nb:  1\n---\n"),
         (&format!("a:  1\n...\n{old}"), &format!("a:  1\n...\n---\n{new}---\n")),
         (
@@ -99,7 +99,7 @@ fn what_stands_around_documents_stays() {
         ),
         (
             "{\"a\":  1} {\"metadata\": {\"name\": \"old\"}}\n{\"b\":  1}\n",
-            &format!("{{\"a\":  1}}\n---\n{new}---\n{{\"b\":  1}}\n---\n"),
+            &format!("---\n{{\"a\":  1}}\n---\n{new}---\n{{\"b\":  1}}\n---\n"),
         ),
     ] {
         assert_eq!(yaml(&[text]), written, "{text}");
@@ -121,7 +121,10 @@ fn sources_are_kept_apart() {
             ["a:  1\n---\n", "%YAML 1.2\n---\nb:  1\n"],
             "a:  1\n---\n...\n%YAML 1.2\n---\nb:  1\n---\n",
         ),
-        (["{\"a\":  1}", "{\"b\":  1}"], "{\"a\":  1}\n---\n{\"b\":  1}\n---\n"),
+        (
+            ["{\"a\":  1}", "{\"b\":  1}"],
+            "---\n{\"a\":  1}\n---\n{\"b\":  1}\n---\n",
+        ),
         (["", "b:  1"], "b:  1\n---\n"),
     ] {
         assert_eq!(yaml(&texts), written, "{texts:?}");
@@ -214,9 +217,12 @@ fn stream(documents: Vec<&'static str>) -> impl Strategy<Value = String> {
     })
 }
 
-/// The separator that is added where the last document has none.
+/// The separator that is added where the last document has none, and the stream is none of JSON.
 fn closing(text: &str) -> &'static str {
-    match text.lines().last().is_some_and(|line| line.starts_with("---")) {
+    let is_separator = |line: &str| line.starts_with("---");
+    let begins = text.trim_start_matches('\u{feff}').trim_start();
+    let json = begins.starts_with('{') && !text.lines().any(is_separator);
+    match json || text.lines().last().is_some_and(is_separator) {
         true => "",
         false => "---\n",
     }

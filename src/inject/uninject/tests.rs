@@ -136,3 +136,12 @@ fn the_node_selector_that_injection_adds_is_told_from_others() {
     assert_eq!(spec(deployment(json!({}), both.clone()))["nodeSelector"], both);
     assert_eq!(spec(deployment(mark, Value::Null))["nodeSelector"], Value::Null);
 }
+
+#[test]
+fn what_marks_a_part_of_linkerd_stays() {
+    let labels = json!({"linkerd.io/cni-resource": "true", "linkerd.io/extension": "viz", "linkerd.io/is-control-plane": "true"});
+    let mut namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "viz", "labels": labels}});
+    assert_eq!(uninjected(namespace.clone()), (namespace.clone(), false));
+    namespace["metadata"]["labels"]["linkerd.io/inject"] = json!("enabled");
+    assert_eq!(uninjected(namespace).0["metadata"]["labels"], labels);
+}

@@ -341,3 +341,25 @@ fn what_would_make_the_pod_unsafe_is_an_error() {
     let root = json!({"config.linkerd.io/proxy-uid": "0"});
     assert!(error(&manual(), &deployment(&root, &application())).contains("a user ID other than 0"));
 }
+
+#[test]
+fn who_is_left_alone_stays_as_it_is() {
+    let marked = |key: &str, spec: &Value| {
+        let mut object = deployment(&json!({key: "disabled", "linkerd.io/created-by": "x"}), spec);
+        object["metadata"]["labels"] = json!({"linkerd.io/control-plane-ns": "linkerd", "app": "web"});
+        object
+    };
+    let critical = json!({"priorityClassName": "system-node-critical", "containers": [{"name": "app"}]});
+    for object in [
+        marked("team", &critical),
+        marked("linkerd.io/inject", &application()),
+        json!({"apiVersion": "v1", "kind": "Service", "metadata": {"annotations": {"linkerd.io/inject": "enabled"}}}),
+    ] {
+        let changed = annotating().reinject(&object).unwrap();
+        assert_eq!((changed.outcome, changed.value), (Outcome::Skipped, object));
+    }
+    let meshed = json!({"containers": [{"name": "app"}, {"name": "linkerd-proxy", "image": "x"}]});
+    let changed = annotating().reinject(&marked("linkerd.io/inject", &meshed)).unwrap();
+    assert_eq!(changed.outcome, Outcome::Skipped);
+    assert_eq!(names(&changed.value["spec"]["template"]["spec"]["containers"]), ["app"]);
+}

@@ -180,3 +180,19 @@ fn the_choice_is_that_of_explain() {
 fn manifests_that_tell_nothing_decide_nothing() {
     assert!(surroundings("", &[WEB]).is_none());
 }
+
+#[test]
+fn no_kind_of_the_cluster_is_overlooked() {
+    let sources = Source::ALL.map(Source::kind);
+    let others = [
+        "Namespace",
+        "Node",
+        "DaemonSet",
+        "AdmissionConfiguration",
+        "PodSecurityConfiguration",
+    ];
+    for kind in sources.into_iter().chain(others) {
+        assert!(may_be_of_cluster(&format!("kind: {kind}")), "{kind}");
+    }
+    assert!(may_be_of_cluster("kind: \"\\x4eamespace\"") && !may_be_of_cluster(WEB));
+}
