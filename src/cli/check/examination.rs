@@ -1,12 +1,13 @@
 //! From what was gathered to the answer.
 
+mod basis;
 mod takeover;
 
 use super::attempts::Attempts;
 use super::code::Code;
 use super::finding::Finding;
 use super::gather::access::{self, Who};
-use super::gather::{self, Gathered, Part, Values, Wanted, Withheld, handshake};
+use super::gather::{self, Gathered, Part, Wanted, Withheld, handshake};
 use super::rules::admission::Webhook;
 use super::rules::certificates::Certificates;
 use super::rules::cluster::Hosts;
@@ -21,13 +22,12 @@ use super::rules::{
 use super::{Answer, Arguments, rules};
 use crate::cli::explain::{Entry, Known};
 use crate::cli::{describe, live, note_on_terminal};
-use crate::cluster::{Cluster, NodeList};
 use crate::config::Installation;
+use crate::decide::Coverage;
 use crate::decide::coverage::Plugin;
-use crate::decide::{Coverage, Setup};
 use crate::inject::Redirection;
-use crate::policy::pod_security::{Configuration, Defaults};
-use anyhow::{Context, Result};
+use crate::policy::pod_security::Defaults;
+use anyhow::Result;
 use kube::Client;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -78,7 +78,7 @@ pub(super) async fn examine(arguments: &Arguments) -> Result<Answer> {
     };
     let facts = Box::pin(gather::gather(&client, wanted)).await?;
     let mut findings = unreadable(&facts);
-    let (configured, setup, installation) = configuration(arguments, &facts)?;
+    let (configured, setup, installation) = basis::configuration(arguments, &facts)?;
     findings.extend(configured);
     let defaults = setup.pod_security.defaults;
     let subject = Subject {
@@ -86,7 +86,7 @@ pub(super) async fn examine(arguments: &Arguments) -> Result<Answer> {
         client,
         facts: &facts,
         webhooks: Webhook::all(facts.webhooks.as_deref().unwrap_or_default()),
-        known: known(arguments, &facts, setup)?,
+        known: basis::known(arguments, &facts, setup)?,
         installation,
         defaults,
     };
@@ -128,69 +128,6 @@ fn unreadable(facts: &Gathered) -> Vec<Finding> {
         finding.with([withheld.why.clone()])
     };
     facts.withheld.iter().map(line).collect()
-}
-
-/// The installation's configuration as far as it can be used: the chart's defaults stand for what cannot.
-fn configuration(arguments: &Arguments, facts: &Gathered) -> Result<(Option<Finding>, Setup, Installation)> {
-    let namespace = &arguments.control_plane.linkerd_namespace;
-    let parse = |documents: &[&str]| Installation::parse(documents, facts.anchors.as_deref(), namespace);
-    let fallback = || parse(&[]).map(Installation::with_placeholders);
-    let overrides = facts.overrides.as_deref().unwrap_or_default();
-    let (finding, installation) = match &facts.values {
-        Values::Withheld => (None, fallback()),
-        Values::Missing => {
-            let message = format!("namespace {namespace} has no ConfigMap linkerd-config with values");
-            (Some(Finding::failed(Code::LinkerdMissing, message)), fallback())
-        }
-        Values::Document(values) => match parse(&[values, overrides]).and_then(|it| it.check().map(|()| it)) {
-            Ok(installation) => {
-                let version = installation.values.proxy_version();
-                let message = format!("{namespace}/linkerd-config can be used: proxies are {version}");
-                let finding = Finding::ok(Code::LinkerdConfiguration, message);
-                (Some(finding), Ok(installation))
-            }
-            Err(error) => {
-                let message = format!("{namespace}/linkerd-config: {error}");
-                let installation = parse(&[values, overrides]).map(Installation::with_placeholders);
-                let finding = Finding::failed(Code::ConfigurationInvalid, message);
-                (Some(finding), installation.or_else(|_| fallback()))
-            }
-        },
-    };
-    let installation = installation?;
-    match Setup::of(installation.clone()) {
-        Ok(setup) => Ok((finding, setup, installation)),
-        Err(error) => {
-            let message = format!("{namespace}/linkerd-config: outrigger.podSecurity: {error}");
-            let setup = Setup {
-                installation: installation.clone().into(),
-                pod_security: Configuration::default(),
-            };
-            let finding = Finding::failed(Code::ConfigurationInvalid, message);
-            Ok((Some(finding), setup, installation))
-        }
-    }
-}
-
-/// What decisions are made of. Before an installation nobody relies on a plugin that is not there.
-fn known(arguments: &Arguments, facts: &Gathered, setup: Setup) -> Result<Known> {
-    let lists = [&facts.namespaces, &facts.nodes, &facts.daemon_sets];
-    let objects = lists.into_iter().flatten().flatten();
-    let objects = objects
-        .chain(&facts.plugin_pods)
-        .chain(&facts.policies.objects)
-        .chain(&facts.probe);
-    let cluster = Cluster::of_manifests(objects, Some(facts.server)).context("what the cluster says")?;
-    for (source, why) in &facts.policies.withheld {
-        cluster.withhold(*source, why);
-    }
-    let lists = [(&facts.nodes, NodeList::Nodes), (&facts.daemon_sets, NodeList::Plugins)];
-    for (_, unseen) in lists.into_iter().filter(|(list, _)| list.is_none()) {
-        cluster.withhold_nodes(unseen, "they cannot be read");
-    }
-    let plugins = facts.daemon_sets.iter().flatten().filter_map(Plugin::read);
-    let declared = (arguments.pre && plugins.count() == 0).then_some(Coverage::None);
-    Ok(Known::of_cluster(cluster, setup, facts.server, declared))
 }
 
 impl Subject<'_> {

@@ -25,7 +25,8 @@ fn nodes() -> String {
     let labels = json!({"k8s-app": "linkerd-cni"});
     let plugin = json!({"apiVersion": "apps/v1", "kind": "DaemonSet",
         "metadata": {"name": "linkerd-cni", "namespace": "linkerd-cni", "labels": labels},
-        "spec": {"template": {"spec": {"nodeSelector": {"pool": "mesh"}, "containers": [{"name": "install", "image": "cni"}]}}}});
+        "spec": {"template": {"spec": {"nodeSelector": {"pool": "mesh"}, "containers": [{"name": "install", "image": "cni"}],
+            "volumes": [{"name": "net", "hostPath": {"path": "/etc/cni/net.d"}}]}}}});
     json!({"apiVersion": "v1", "kind": "List", "items": [node("a", "mesh"), node("b", "batch"), plugin]}).to_string()
 }
 

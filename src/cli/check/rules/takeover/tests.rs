@@ -152,7 +152,8 @@ fn an_unusual_linkerd_is_told() {
         findings[1].details,
         [
             "shop: ours selects it, Linkerd's wants mesh In [yes]",
-            "kube-system: Linkerd's selects it, ours wants kubernetes.io/metadata.name NotIn [kube-system, cert-manager]"
+            "kube-system: Linkerd's selects it, ours wants kubernetes.io/metadata.name NotIn [kube-system, linkerd, calico-system, \
+             cert-manager, kube-flannel, kube-node-lease, linkerd-cni, tigera-operator]"
         ]
     );
     let upgrade = findings.iter().find(|it| it.code == Code::TakeoverUpgrade).unwrap();
