@@ -1,6 +1,6 @@
 //! What `inject` and `uninject` have in common: documents in, each resource changed on its own, documents out.
 //!
-//! One document at a time is in memory. What comes out waits in a [`spool`](super::spool) until the last document is
+//! One document at a time is in memory. What comes out waits in a `spool` until the last document is
 //! through: as with Linkerd, nothing is printed where anything is wrong.
 
 mod output;
