@@ -26,7 +26,7 @@ const PAUSE: usize = 20;
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// What our webhook counts when it is asked about a pod that has a proxy.
-const SEEN: &str = "outrigger_admission_answers_total{decision=\"sidecar_already_exists\"";
+const SEEN: &str = "decision=\"sidecar_already_exists\"";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn no_pod_goes_without_a_proxy_or_gets_two_on_the_way_there_and_back() {
