@@ -7,7 +7,7 @@ use kube::Client;
 use serde_json::{Value, json};
 
 use crate::answer::{Answer, text};
-use crate::cluster::{Cluster, FailurePolicy, Namespace, Options, Verb, call, repository};
+use crate::cluster::{self, Cluster, FailurePolicy, Namespace, Options, Verb, call, repository};
 use crate::conformance_folder::conformance;
 use crate::deployment;
 use crate::installation::{ENFORCE, INJECT, post};
@@ -38,10 +38,7 @@ async fn plugin(client: &Client) {
     let reply = call(client, Verb::Create, "/api/v1/nodes", Some(&node)).await.unwrap();
     assert_eq!(reply.code, 201, "{}", reply.body);
     let namespace = Namespace::create_named(client, "linkerd-cni", &[], &[]).await;
-    let volumes = json!([{"name": "net", "hostPath": {"path": "/etc/cni/net.d"}}]);
-    let spec = json!({"tolerations": [{"operator": "Exists"}], "volumes": volumes});
-    let mut daemon_set = deployment("linkerd-cni", &spec);
-    daemon_set["metadata"]["labels"] = json!({"k8s-app": "linkerd-cni"});
+    let daemon_set = cluster::plugin(false, &json!({"tolerations": [{"operator": "Exists"}]}));
     post(&namespace, "apis/apps/v1", "daemonsets", &daemon_set).await;
 }
 

@@ -17,7 +17,8 @@ use super::crowd::Shape;
 use super::linkerd::{CLASSIC, Linkerd, NATIVE, OWNED, Records};
 use super::script::{Pair, Script};
 use crate::cluster::{
-    Cluster, FailurePolicy, Namespace, Options, Port, Verb, Webhook, WebhookOptions, call, create, poll,
+    Cluster, FailurePolicy, Namespace, Port, UNASKED, Verb, Webhook, WebhookOptions, call, create, plugin, poll,
+    with_services,
 };
 use crate::scene::{ENFORCE, INJECT};
 
@@ -56,11 +57,7 @@ pub(crate) struct Stage {
 impl Stage {
     /// Linkerd's injector runs.
     pub(crate) async fn new(conformance: &Path, setting: Setting) -> Self {
-        let options = Options {
-            flags: vec![format!("--service-cluster-ip-range={}", setting.range)],
-            ..Options::default()
-        };
-        let cluster = Cluster::start(options).await.unwrap();
+        let cluster = Cluster::start(with_services(setting.range)).await.unwrap();
         let client = cluster.client().await;
         let records = Records::read(conformance);
         let script = Script::new(cluster.kubeconfig(), setting.namespace, "free");
@@ -239,19 +236,8 @@ async fn report_ready(client: &Client, namespace: &str, name: &str) {
 async fn install_plugin(client: &Client) {
     let node = json!({"metadata": {"name": "covered", "labels": {"kubernetes.io/os": "linux"}}});
     create(client, "/api/v1/nodes", &node).await;
-    let unasked = ("config.linkerd.io/admission-webhooks", "disabled");
-    let namespace = Namespace::create_named(client, "linkerd-cni", &[unasked], &[]).await;
-    let labels = json!({"k8s-app": "linkerd-cni"});
-    let daemon_set = json!({
-        "metadata": {"name": "linkerd-cni", "labels": labels},
-        "spec": {"selector": {"matchLabels": labels}, "template": {
-            "metadata": {"labels": labels},
-            "spec": {
-                "tolerations": [{"operator": "Exists"}], "containers": [{"name": "install-cni", "image": "cni"}],
-                "volumes": [{"name": "net", "hostPath": {"path": "/etc/cni/net.d"}}],
-            },
-        }},
-    });
+    let namespace = Namespace::create_named(client, "linkerd-cni", &[UNASKED], &[]).await;
+    let daemon_set = plugin(false, &json!({"tolerations": [{"operator": "Exists"}]}));
     let reply = namespace.post("apis/apps/v1", "daemonsets", &daemon_set).await;
     assert_eq!(reply.code, 201, "{}", reply.body);
 }
