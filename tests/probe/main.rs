@@ -60,7 +60,9 @@ async fn create_nodes(client: &Client) {
         let node = json!({"metadata": {"name": name, "labels": labels}});
         create(client, "/api/v1/nodes", &node).await;
     }
-    let namespace = Namespace::create_named(client, "linkerd-cni", &[], &[]).await;
+    // Its pods mount folders of the node, whatever the cluster's default is.
+    let level = [("pod-security.kubernetes.io/enforce", "privileged")];
+    let namespace = Namespace::create_named(client, "linkerd-cni", &level, &[]).await;
     let daemon_set = plugin(false, &json!({"nodeSelector": {"cni": "yes"}}));
     let reply = namespace.post("apis/apps/v1", "daemonsets", &daemon_set).await;
     assert_eq!(reply.code, 201, "{}", reply.body);
