@@ -212,7 +212,7 @@ fn run(cluster: &Cluster, block: &str, folder_of_charts: &Path) {
 async fn the_guide_can_be_followed() {
     let blocks = blocks("docs/install.md");
     let (with_helm, without): (Vec<_>, Vec<_>) = blocks.iter().partition(|block| block.contains("helm install"));
-    assert!(with_helm.len() == 2 && without.len() == 4, "{blocks:#?}");
+    assert!(with_helm.len() == 2 && without.len() == 5, "{blocks:#?}");
     for blocks in [with_helm, without] {
         let cluster = Cluster::start(Options::default()).await.unwrap();
         let client = cluster.client().await;

@@ -24,6 +24,7 @@ mod helm;
 mod lint;
 mod live;
 mod manifests;
+mod monitoring;
 mod options;
 mod policies;
 mod program;
