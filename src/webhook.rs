@@ -17,6 +17,7 @@ pub mod reload;
 pub mod review;
 
 mod admin;
+mod clients;
 mod listener;
 mod router;
 mod server;

@@ -110,7 +110,7 @@ fn objects(files: &[PathBuf]) -> Result<Vec<Value>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::webhook::options::{CertificateSource, SECRET};
+    use crate::webhook::options::{CertificateSource, ClientFiles, SECRET};
     use clap::Parser;
 
     #[derive(Parser)]
@@ -153,12 +153,19 @@ mod tests {
         );
         let named = source("--manage-certificate --certificate-secret s");
         assert_eq!(named, CertificateSource::Secret("s".to_owned()));
+        let clients = ClientFiles {
+            authority: "f".into(),
+            names: vec!["a".to_owned(), "b".to_owned()],
+        };
+        let named = options("--client-ca f --client-name a --client-name b").clients;
+        assert_eq!((named, options("").clients), (Some(clients), None));
         for wrong in [
             "--manage-certificate --tls-dir d",
             "--manage-certificate --standalone",
             "--certificate-secret s",
             "--manage-certificate --certificate-secret a/b",
             "--webhook-configuration A",
+            "--client-name a",
         ] {
             let words = std::iter::once("webhook").chain(wrong.split_whitespace());
             assert!(Command::try_parse_from(words).is_err(), "{wrong}");

@@ -7,6 +7,7 @@ mod lookout;
 mod object;
 mod registration;
 mod standing;
+mod subject;
 mod trust;
 mod upkeep;
 mod validity;
@@ -17,6 +18,7 @@ pub(super) use lookout::look;
 pub(super) use object::Object;
 pub(super) use registration::Service;
 pub use standing::Standing;
+pub(super) use subject::common_name;
 pub(super) use upkeep::Upkeep;
 pub use validity::{Validity, issuer, not_after, validity};
 
@@ -26,6 +28,7 @@ use rustls::crypto::CryptoProvider;
 use rustls::crypto::aws_lc_rs::sign::any_supported_type;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem};
+use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls::{InconsistentKeys, ServerConfig, version};
@@ -127,11 +130,19 @@ impl ResolvesServerCert for Certificate {
 
 /// TLS 1.3 and 1.2 with HTTP/2 and HTTP/1.1, by aws-lc-rs.
 ///
-/// Sessions are not resumed: API servers do not ask for it, and a resumed one would outlive a rotated certificate.
-pub fn server_config(certificate: Arc<Certificate>) -> Result<ServerConfig, rustls::Error> {
+/// Sessions are not resumed: API servers do not ask for it, and a resumed one would outlive a rotated certificate. Where there
+/// are `clients`, nobody else may connect.
+pub fn server_config(
+    certificate: Arc<Certificate>,
+    clients: Option<Arc<dyn ClientCertVerifier>>,
+) -> Result<ServerConfig, rustls::Error> {
     let builder = ServerConfig::builder_with_provider(Arc::new(provider()))
         .with_protocol_versions(&[&version::TLS13, &version::TLS12])?;
-    let mut config = builder.with_no_client_auth().with_cert_resolver(certificate);
+    let builder = match clients {
+        Some(clients) => builder.with_client_cert_verifier(clients),
+        None => builder.with_no_client_auth(),
+    };
+    let mut config = builder.with_cert_resolver(certificate);
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;

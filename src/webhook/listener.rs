@@ -2,6 +2,7 @@
 
 mod activity;
 
+use super::clients::Refusals;
 use super::metrics::{Connections, Counted};
 use super::options::Timings;
 use activity::{Activity, End, retire_idlest};
@@ -89,6 +90,7 @@ struct Serving {
     http2: auto::Builder<TokioExecutor>,
     limits: Limits,
     metrics: Connections,
+    refusals: Refusals,
 }
 
 impl Listener {
@@ -122,6 +124,7 @@ impl Listener {
             http2,
             limits,
             metrics,
+            refusals: Refusals::default(),
         };
         Self {
             socket,
@@ -227,14 +230,18 @@ async fn connection(serving: Arc<Serving>, stream: TcpStream, stopped: watch::Re
         debug!(%error, "TCP_NODELAY not set");
     }
     let failure = match &serving.tls {
-        None => serving.http(stream, &serving.http1, stopped, activity).await.err(),
+        None => {
+            let service = (serving.router.clone(), &serving.http1);
+            serving.http(stream, service, stopped, activity).await.err()
+        }
         Some(tls) => match timeout(serving.limits.handshake, tls.accept(stream)).await {
             Ok(Ok(stream)) => {
                 let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
                 let protocol = if http2 { &serving.http2 } else { &serving.http1 };
-                serving.http(stream, protocol, stopped, activity).await.err()
+                let service = (serving.router.clone(), protocol);
+                serving.http(stream, service, stopped, activity).await.err()
             }
-            Ok(Err(error)) => Some(("handshake", error.to_string())),
+            Ok(Err(error)) => Some(serving.refusals.tell(&error)),
             Err(_) => Some(("handshake_late", "no handshake in time".to_owned())),
         },
     };
@@ -249,11 +256,11 @@ impl Serving {
     async fn http(
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-        protocol: &auto::Builder<TokioExecutor>,
+        (router, protocol): (Router, &auto::Builder<TokioExecutor>),
         mut stopped: watch::Receiver<bool>,
         activity: Arc<Activity>,
     ) -> Result<(), (&'static str, String)> {
-        let (router, requests) = (self.router.clone(), Arc::clone(&activity));
+        let requests = Arc::clone(&activity);
         let service = service_fn(move |request: Request<Incoming>| {
             let (busy, answer) = (requests.request(), router.clone().oneshot(request));
             async move {

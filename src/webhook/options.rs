@@ -25,6 +25,8 @@ pub struct Options {
     pub certificate: CertificateSource,
     /// The name of the `MutatingWebhookConfiguration` by which API servers call the server.
     pub registration: String,
+    /// Who may connect; everybody where nothing says.
+    pub clients: Option<ClientFiles>,
     /// The values document.
     pub values: Option<PathBuf>,
     /// Values that lie over that document.
@@ -48,6 +50,15 @@ pub enum CertificateSource {
     Secret(String),
     /// It is made for this process, and lasts as long.
     Process,
+}
+
+/// Who may connect to the port for reviews.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientFiles {
+    /// The file with the certificates of the authority of their certificates, in PEM.
+    pub authority: PathBuf,
+    /// Their names: common names of their certificates, or DNS names. Where there are none, all names will do.
+    pub names: Vec<String>,
 }
 
 /// Where facts about the cluster come from.
@@ -123,6 +134,7 @@ impl Options {
             admin_listen: any(9995),
             certificate: CertificateSource::Folder("/var/run/linkerd/tls".into()),
             registration: REGISTRATION.to_owned(),
+            clients: None,
             values: Some("/var/run/linkerd/config/values".into()),
             overrides: None,
             trust_anchors: Some("/var/run/linkerd/identity/trust-roots/ca-bundle.crt".into()),

@@ -5,6 +5,7 @@ use super::answer::{self, App};
 use super::certificate::{
     Certificate, CertificateError, Object, Service, Upkeep, look, not_after, server_config, validity,
 };
+use super::clients::Clients;
 use super::listener::{Limits, Listener, bind};
 use super::metrics::{Connections, Metrics, Reloads};
 use super::options::{CertificateSource, FactSource, Options, SERVICE, Timings};
@@ -19,6 +20,7 @@ use futures::future::{self, BoxFuture};
 use kube::Client;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
+use rustls::server::danger::ClientCertVerifier;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -85,6 +87,7 @@ impl Server {
     /// Loads everything and listens. What is wrong with files, addresses or the way to the API server is found here.
     pub async fn bind(options: Options) -> Result<Self, ServeError> {
         let certificate = Arc::new(certificate(&options)?);
+        let clients = options.clients.as_ref().map(Clients::load).transpose()?.map(Arc::new);
         let setup = Arc::new(setup(&options)?);
         let (cluster, client) = cluster(&options.facts, &options.linkerd_namespace).await?;
         let cluster = Arc::new(cluster);
@@ -104,7 +107,10 @@ impl Server {
             cluster: Arc::clone(&cluster),
         };
         let entrance = Entrance::new(app, events, Arc::clone(&metrics), &timings);
-        let tls = TlsAcceptor::from(Arc::new(server_config(Arc::clone(&certificate))?));
+        let judge = clients
+            .clone()
+            .map(|clients| -> Arc<dyn ClientCertVerifier> { clients });
+        let tls = TlsAcceptor::from(Arc::new(server_config(Arc::clone(&certificate), judge)?));
         let (socket, address) = listen(options.listen).await?;
         let webhook = Listener::new(
             socket,
@@ -114,12 +120,13 @@ impl Server {
             metrics.connections.clone(),
         );
 
-        let files = Files {
+        let files = Watched {
             certificate: Arc::clone(&certificate),
             setup,
             cluster: Arc::clone(&cluster),
+            clients,
         };
-        let reloading = reload(files, metrics.reloads.clone(), timings.reload);
+        let reloading = files.reload(metrics.reloads.clone(), timings.reload);
         let registered = match client {
             Some(client) => look_after(client, &options, Arc::clone(&certificate), &metrics),
             None => Box::pin(future::ready(())),
@@ -317,34 +324,35 @@ async fn cluster(facts: &FactSource, control_plane: &str) -> Result<(Cluster, Op
     Ok((cluster, Some(client)))
 }
 
-/// What is read from files, and who depends on it.
-struct Files {
+/// What is read again when it changes, and who depends on it.
+struct Watched {
     certificate: Arc<Certificate>,
     setup: Arc<Reloaded<Setup>>,
     cluster: Arc<Cluster>,
+    clients: Option<Arc<Clients>>,
 }
 
-/// Compares the files again and again.
-async fn reload(files: Files, metrics: Reloads, pause: Duration) {
-    let Files {
-        certificate,
-        setup,
-        cluster,
-    } = files;
-    note_validity(&certificate, &metrics);
-    note_anchors(&setup.current(), &metrics);
-    let mut ticks = interval(pause);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        ticks.tick().await;
-        if let Certificate::Files(files) = &*certificate
-            && note(&files.check(), "certificate", &metrics)
-        {
-            note_validity(&certificate, &metrics);
-        }
-        if note(&setup.check(), "configuration", &metrics) {
-            note_anchors(&setup.current(), &metrics);
-            cluster.set_pod_security(&setup.current().pod_security);
+impl Watched {
+    /// Compares the files again and again.
+    async fn reload(self, metrics: Reloads, pause: Duration) {
+        note_validity(&self.certificate, &metrics);
+        note_anchors(&self.setup.current(), &metrics);
+        let mut ticks = interval(pause);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            if let Certificate::Files(files) = &*self.certificate
+                && note(&files.check(), "certificate", &metrics)
+            {
+                note_validity(&self.certificate, &metrics);
+            }
+            if note(&self.setup.check(), "configuration", &metrics) {
+                note_anchors(&self.setup.current(), &metrics);
+                self.cluster.set_pod_security(&self.setup.current().pod_security);
+            }
+            if let Some(clients) = &self.clients {
+                note(&clients.check(), "client-ca", &metrics);
+            }
         }
     }
 }

@@ -31,6 +31,7 @@ mod runtime;
 mod admission_configuration;
 mod bad_input;
 mod certificates;
+mod client_certificates;
 mod cni_plugin;
 mod configuration;
 mod control_plane;

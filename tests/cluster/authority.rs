@@ -4,7 +4,10 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, KeyUsagePurpose};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+    KeyUsagePurpose,
+};
 use rustls::pki_types::CertificateDer;
 use rustls::{ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
@@ -46,7 +49,10 @@ impl Authority {
     /// A new key with a certificate for 127.0.0.1 and for the injector's service.
     pub(crate) fn issue(&self) -> Pair {
         let names = ["127.0.0.1", "linkerd-proxy-injector.linkerd.svc"].map(str::to_owned);
-        let params = CertificateParams::new(names).expect("the names are valid");
+        self.sign(&CertificateParams::new(names).expect("the names are valid"))
+    }
+
+    fn sign(&self, params: &CertificateParams) -> Pair {
         let key = key();
         let certificate = params
             .signed_by(&key, &self.issuer)
@@ -56,6 +62,14 @@ impl Authority {
             key: key.serialize_pem(),
             der: certificate.der().clone(),
         }
+    }
+
+    /// A new key with a certificate for a client whose common name is `name`.
+    pub(crate) fn issue_to_client(&self, name: &str) -> Pair {
+        let mut params = CertificateParams::default();
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        params.distinguished_name.push(DnType::CommonName, name);
+        self.sign(&params)
     }
 
     /// The certificate that the server at `address` presents, if this authority vouches for it.

@@ -1,13 +1,13 @@
-//! Flags about the webhook's certificate.
+//! Flags about certificates: whose the webhook shows, and whose it asks for.
 
 use crate::cli::names::is_subdomain;
-use crate::webhook::options::{CertificateSource, Options, REGISTRATION, SECRET};
+use crate::webhook::options::{CertificateSource, ClientFiles, Options, REGISTRATION, SECRET};
 use anyhow::{Result, ensure};
 use clap::Args;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Where the webhook's certificate comes from, and who is to trust it.
+/// Where the webhook's certificate comes from, and what clients must show.
 #[derive(Args, Clone, Debug)]
 pub(super) struct Certificates {
     /// Folder of tls.crt and tls.key [default: /var/run/linkerd/tls; with --standalone a certificate is made]
@@ -25,6 +25,12 @@ pub(super) struct Certificates {
     /// Webhook configuration by which API servers call the webhook
     #[arg(long, value_name = "NAME", default_value = REGISTRATION, value_parser = object)]
     webhook_configuration: String,
+    /// Authority, in PEM, of the certificate that API servers must show; without one everybody may ask
+    #[arg(long, value_name = "FILE")]
+    client_ca: Option<PathBuf>,
+    /// With --client-ca, common name or DNS name of that certificate; may be repeated [default: any]
+    #[arg(long, value_name = "NAME", requires = "client_ca")]
+    client_name: Vec<String>,
 }
 
 impl Certificates {
@@ -41,6 +47,8 @@ impl Certificates {
             options.timings.settle = Duration::from_secs(seconds);
         }
         options.registration = self.webhook_configuration;
+        let names = self.client_name;
+        options.clients = self.client_ca.map(|authority| ClientFiles { authority, names });
     }
 }
 

@@ -8,7 +8,7 @@ use rustls::pki_types::CertificateDer;
 const INTEGER: u8 = 0x02;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
-const SEQUENCE: u8 = 0x30;
+pub(super) const SEQUENCE: u8 = 0x30;
 const VERSION: u8 = 0xa0;
 
 /// How long a certificate is good for, in seconds since 1970.
@@ -50,7 +50,7 @@ fn from_issuer<'c>(certificate: &'c CertificateDer<'_>) -> Option<(&'c [u8], &'c
 }
 
 /// The content of the first element, which has `tag`, and what follows it.
-fn take(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
+pub(super) fn take(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let (&found, rest) = der.split_first()?;
     let (&first, rest) = rest.split_first()?;
     // Lengths below 128 stand for themselves; of others the lower bits count the bytes that hold them.
