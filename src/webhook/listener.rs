@@ -2,12 +2,13 @@
 
 mod activity;
 
+use super::admin::Peer;
 use super::clients::Refusals;
 use super::metrics::{Connections, Counted};
 use super::options::Timings;
 use activity::{Activity, End, retire_idlest};
-use axum::Router;
 use axum::extract::Request;
+use axum::{Extension, Router};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -231,7 +232,9 @@ async fn connection(serving: Arc<Serving>, stream: TcpStream, stopped: watch::Re
     }
     let failure = match &serving.tls {
         None => {
-            let service = (serving.router.clone(), &serving.http1);
+            let peer = Peer(stream.peer_addr().map(|peer| peer.ip()).ok());
+            let router = serving.router.clone().layer(Extension(peer));
+            let service = (router, &serving.http1);
             serving.http(stream, service, stopped, activity).await.err()
         }
         Some(tls) => match timeout(serving.limits.handshake, tls.accept(stream)).await {

@@ -1,8 +1,12 @@
-//! The log: lines on standard error, as plain text or JSON.
+//! The log: lines on standard error, as plain text or JSON. How much it holds can be changed while the process runs.
 
+use std::fmt;
 use std::str::FromStr;
+use std::sync::{Mutex, OnceLock, PoisonError};
+use tracing_subscriber::Registry;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::reload::{self, Handle};
 use tracing_subscriber::util::SubscriberInitExt;
 
 /// How much is logged, in the words of Linkerd's flag.
@@ -41,6 +45,18 @@ impl FromStr for Level {
     }
 }
 
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Error => "error",
+            Self::Warn => "warn",
+            Self::Info => "info",
+            Self::Debug => "debug",
+            Self::Trace => "trace",
+        })
+    }
+}
+
 impl From<Level> for LevelFilter {
     fn from(level: Level) -> Self {
         match level {
@@ -70,8 +86,68 @@ impl From<&str> for Format {
     }
 }
 
+/// The log of this process, once it was started.
+static LOG: OnceLock<Log> = OnceLock::new();
+
+/// What is needed to change a log.
+struct Log {
+    filter: Handle<Targets, Registry>,
+    level: Mutex<Level>,
+}
+
+/// Why the log cannot be changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ChangeError {
+    /// There is none.
+    #[error("this process has no log of its own")]
+    NotStarted,
+    /// It is gone.
+    #[error(transparent)]
+    Gone(#[from] reload::Error),
+}
+
 /// Starts the log of this process; a second call changes nothing.
 pub fn start(level: Level, format: Format) {
+    let (filter, handle) = reload::Layer::new(filter(level));
+    let registry = tracing_subscriber::registry().with(filter);
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let started = match format {
+        Format::Plain => registry.with(lines.with_ansi(false)).try_init(),
+        Format::Json => registry
+            .with(lines.json().flatten_event(true).with_current_span(false))
+            .try_init(),
+    };
+    match started {
+        Err(error) => tracing::debug!(%error, "the log was started before"),
+        Ok(()) => {
+            LOG.get_or_init(|| Log {
+                filter: handle,
+                level: Mutex::new(level),
+            });
+        }
+    }
+}
+
+/// How much is logged; nothing where this process has not started a log.
+pub fn level() -> Option<Level> {
+    let log = LOG.get()?;
+    Some(*log.level.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// Logs as much from now on.
+///
+/// # Errors
+/// Where this process has not started a log.
+pub fn change(level: Level) -> Result<(), ChangeError> {
+    let log = LOG.get().ok_or(ChangeError::NotStarted)?;
+    log.filter.reload(filter(level))?;
+    *log.level.lock().unwrap_or_else(PoisonError::into_inner) = level;
+    Ok(())
+}
+
+/// What is let through at a level.
+fn filter(level: Level) -> Targets {
     let others = match level {
         Level::Error => LevelFilter::ERROR,
         Level::Warn | Level::Info | Level::Debug => LevelFilter::WARN,
@@ -82,17 +158,7 @@ pub fn start(level: Level, format: Format) {
         .with_default(others)
         .with_target("kube_client::client::builder", LevelFilter::OFF)
         .with_target("kube_runtime", LevelFilter::OFF);
-    let registry = tracing_subscriber::registry().with(filter.with_target("outrigger", level));
-    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
-    let started = match format {
-        Format::Plain => registry.with(lines.with_ansi(false)).try_init(),
-        Format::Json => registry
-            .with(lines.json().flatten_event(true).with_current_span(false))
-            .try_init(),
-    };
-    if let Err(error) = started {
-        tracing::debug!(%error, "the log was started before");
-    }
+    filter.with_target("outrigger", level)
 }
 
 #[cfg(test)]

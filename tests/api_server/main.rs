@@ -45,6 +45,7 @@ mod inject;
 mod installation;
 mod least_privilege;
 mod lifecycle;
+mod log_level;
 mod mesh;
 mod metrics;
 mod owners;
