@@ -5,6 +5,7 @@
 //! injected, a pod that would be refused), 2 bad input or usage; `inject` and `uninject` use 1 for all of it, as
 //! Linkerd's do. A reader that closes the pipe has read enough: that is no error.
 
+pub mod check;
 pub mod inject;
 pub mod network_validator;
 pub mod proxy_init;
@@ -14,7 +15,6 @@ pub mod uninject;
 mod argv;
 mod certs;
 mod chart;
-mod check;
 mod cni_agent;
 mod completion;
 mod explain;

@@ -27,7 +27,7 @@ pub use annotation::Origin;
 pub use effective::{Config, Overridden};
 pub use installation::{ConfigError, Installation};
 pub use opaque_ports::Ranges;
-pub use overrides::Unreadable;
+pub use overrides::{Described, Unreadable, described as annotations};
 pub(crate) use problem::quote;
 pub use problem::{Consequence, Problem};
 pub use settings::{Layers, NamespaceLayer, Settings};

@@ -20,6 +20,9 @@
 //! `pod`, `config`, `policy`, `decide`, `inject`, `redirect` and `cni` are pure but for the parts that act: they never touch files, clock, environment,
 //! network or processes. `tests/architecture.rs` keeps it so.
 
+#[macro_use]
+mod coded;
+
 #[cfg(feature = "webhook")]
 pub mod cli;
 #[cfg(feature = "webhook")]

@@ -45,6 +45,12 @@ pub(super) struct Arguments {
     cluster: Connection,
 }
 
+/// Every code that a line can have: its section, its word, and what to do about it, which is empty where there is nothing to do.
+pub fn codes() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
+    let all = code::Code::ALL.iter();
+    all.map(|code| (code.section().word(), code.word(), code.cure()))
+}
+
 /// How the answer is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Format {

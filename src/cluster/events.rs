@@ -54,15 +54,10 @@ pub enum Reason {
     InjectionSkipped,
 }
 
-impl Reason {
-    /// The reason as the event has it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Injected => "Injected",
-            Self::InjectionSkipped => "InjectionSkipped",
-        }
-    }
-}
+coded! { Reason, self: Self => &'static str {
+    Self::Injected => "Injected",
+    Self::InjectionSkipped => "InjectionSkipped",
+} }
 
 /// Something to tell the owner of a pod.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -267,7 +262,7 @@ fn object(event: &Event, name: &str, now: Timestamp, times: i32) -> v1::Event {
             uid: Some(event.owner.uid.clone()),
             ..v1::ObjectReference::default()
         },
-        reason: Some(event.reason.name().to_owned()),
+        reason: Some(event.reason.code().to_owned()),
         message: Some(event.message.clone()),
         type_: Some("Normal".to_owned()),
         source: Some(v1::EventSource {

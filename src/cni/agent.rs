@@ -19,6 +19,7 @@ mod upkeep;
 
 pub use credentials::TokenSource;
 pub use leave::Farewell;
+pub use repair::EVENT_REASON;
 
 use crate::cni::conflist::folder::Reading;
 use install::{Installer, Layout};

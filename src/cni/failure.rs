@@ -79,23 +79,21 @@ pub enum Failure {
     },
 }
 
-impl Failure {
-    /// The code: 1 to 99 are the specification's, those from 100 on are explained in `docs/cni.md`.
-    pub const fn code(&self) -> u32 {
-        match self {
-            Self::Version(_) | Self::TooOld { .. } => 1,
-            Self::Environment { .. } => 4,
-            Self::Input(_) => 5,
-            Self::Decode(_) => 6,
-            Self::Config { .. } => 7,
-            Self::TryAgain { .. } => 11,
-            Self::NotReady(_) => 50,
-            Self::Rules(_) => 100,
-            Self::NotInForce { .. } => 101,
-            Self::Pod { .. } => 102,
-        }
-    }
+// 1 to 99 are the specification's, those from 100 on this plugin's: `docs/cni.md` explains all.
+coded! { Failure, self: &Self => u32 {
+    Self::Version(_) | Self::TooOld { .. } => 1,
+    Self::Environment { .. } => 4,
+    Self::Input(_) => 5,
+    Self::Decode(_) => 6,
+    Self::Config { .. } => 7,
+    Self::TryAgain { .. } => 11,
+    Self::NotReady(_) => 50,
+    Self::Rules(_) => 100,
+    Self::NotInForce { .. } => 101,
+    Self::Pod { .. } => 102,
+} }
 
+impl Failure {
     /// The error object, for a call in `version`.
     pub fn answer(&self, version: Version) -> Value {
         json!({"cniVersion": version.text(), "code": self.code(), "msg": self.to_string()})

@@ -48,7 +48,7 @@ pub fn set(values: &mut Values, annotation: &str, text: &str) -> Result<(), Unre
 fn is_derived(row: &Override) -> bool {
     let unstable = ["config.alpha.linkerd.io/", "config.beta.linkerd.io/"];
     let spelling =
-        matches!(row.setter, Setter::Elsewhere) && unstable.iter().any(|prefix| row.annotation.starts_with(prefix));
+        matches!(row.setter, Setter::Elsewhere(_)) && unstable.iter().any(|prefix| row.annotation.starts_with(prefix));
     !spelling && row.annotation != "config.linkerd.io/debug-image-pull-policy"
 }
 

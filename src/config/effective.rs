@@ -131,7 +131,7 @@ impl Config {
         match (*key, overrides::row(key)) {
             (ENABLE_DEBUG_SIDECAR, _) => self.enable_debug(setting),
             (_, None) => {}
-            (_, Some(row)) if matches!(row.setter, Setter::Ports | Setter::Elsewhere) => {}
+            (_, Some(row)) if matches!(row.setter, Setter::Ports | Setter::Elsewhere(_)) => {}
             (_, Some(row)) => match row.setter.set(self.changed(), value) {
                 Ok(()) => self.note(row.values_key, setting),
                 Err(unreadable) => self.problems.push(Problem {
@@ -164,7 +164,7 @@ impl Config {
         match grammar::boolean(&setting.value) {
             Some(debug) => self.debug = debug,
             None if setting.value.is_empty() => {}
-            None => self.ignore(setting, misfit(&setting.value, "true or false")),
+            None => self.ignore(setting, misfit(&setting.value, overrides::BOOLEAN)),
         }
     }
 
@@ -176,7 +176,7 @@ impl Config {
                     self.changed().proxy.native_sidecar = native;
                     self.note("proxy.nativeSidecar", setting);
                 }
-                None => self.ignore(setting, misfit(&setting.value, "true or false")),
+                None => self.ignore(setting, misfit(&setting.value, overrides::BOOLEAN)),
             }
         }
         if settings.ordinary_only && self.values.proxy.native_sidecar {

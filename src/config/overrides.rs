@@ -52,8 +52,34 @@ pub(super) enum Setter {
     CloseWait(fn(&mut Values) -> &mut i64),
     /// Ports by number, range or name of a container port; read with the pod at hand.
     Ports,
-    /// Read with namespace and pod at hand.
-    Elsewhere,
+    /// Read with namespace and pod at hand; with what is accepted.
+    Elsewhere(&'static str),
+}
+
+/// An annotation that overrides the values, for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Described {
+    /// Its key.
+    pub annotation: &'static str,
+    /// The key of the values document that it overrides, dotted; empty where there is none.
+    pub values_key: &'static str,
+    /// Whether pods inherit it from their namespace.
+    pub inherited: bool,
+    /// What is accepted.
+    pub accepted: String,
+    /// Whether the pod is denied for a value that is not accepted, which is ignored otherwise.
+    pub denies: bool,
+}
+
+/// Every annotation that overrides the values, in ascending order of key.
+pub fn described() -> impl Iterator<Item = Described> {
+    rows().iter().map(|row| Described {
+        annotation: row.annotation,
+        values_key: row.values_key,
+        inherited: row.inherited,
+        accepted: row.setter.accepted(),
+        denies: row.setter.denies(),
+    })
 }
 
 /// Why a value was not taken.
@@ -66,60 +92,80 @@ pub struct Unreadable {
 }
 
 impl Setter {
+    /// What is accepted, in words.
+    fn accepted(&self) -> String {
+        let accepted = match self {
+            Self::Text(_) => "text",
+            Self::Word(words, _) => return format!("one of {}", words.join(", ")),
+            Self::Port(_) => "a port number",
+            Self::Integer(_) => "an integer",
+            Self::User(_) => "a user ID other than 0",
+            Self::Seconds(_) => "a number of seconds",
+            Self::Boolean(_) => BOOLEAN,
+            Self::Switch(_) => "enabled or disabled",
+            Self::Milliseconds(_) | Self::WholeSeconds(_) | Self::CloseWait(_) => "a duration such as 500ms or 1m30s",
+            Self::Quantity(_) | Self::Cores(_) => "a resource quantity such as 100m or 250Mi",
+            Self::Ratio(_) => "a number between 0 and 1, both excluded",
+            Self::Ports => PORTS,
+            Self::Elsewhere(accepted) => accepted,
+        };
+        accepted.to_owned()
+    }
+
+    /// Whether the pod would be unsafe or unable to run with the default in the place of a value that is not accepted.
+    const fn denies(&self) -> bool {
+        matches!(self, Self::User(_) | Self::Quantity(_) | Self::Cores(_))
+    }
+
     /// Reads `text` into its field; the field keeps its value where the text cannot be read.
     pub(super) fn set(&self, values: &mut Values, text: &str) -> Result<(), Unreadable> {
+        self.assign(values, text).ok_or_else(|| Unreadable {
+            expected: self.accepted(),
+            fatal: self.denies(),
+        })
+    }
+
+    /// The same; nothing where the text cannot be read.
+    fn assign(&self, values: &mut Values, text: &str) -> Option<()> {
         match self {
-            Self::Text(field) => assign(field(values), Some(text.to_owned()), "text"),
-            Self::Word(words, field) => {
-                let word = words.contains(&text).then(|| text.to_owned());
-                assign(field(values), word, &format!("one of {}", words.join(", ")))
-            }
-            Self::Port(field) => assign(field(values), text.parse().ok(), "a port number"),
-            Self::Integer(field) => assign(field(values), text.parse().ok(), "an integer"),
-            Self::User(field) => {
-                let user = text.parse().ok().filter(|&user| user != 0);
-                fatal(assign(field(values), user, "a user ID other than 0"))
-            }
-            Self::Seconds(field) => assign(field(values), grammar::unsigned(text), "a number of seconds"),
-            Self::Boolean(field) => assign(field(values), grammar::boolean(text), "true or false"),
-            Self::Switch(field) => assign(field(values), grammar::switch(text), "enabled or disabled"),
-            Self::Milliseconds(field) => assign(field(values), span(text, 1_000_000, "ms"), DURATION),
-            Self::WholeSeconds(field) => assign(field(values), span(text, 1_000_000_000, "s"), DURATION),
+            Self::Text(field) => text.clone_into(field(values)),
+            Self::Word(words, field) => words.contains(&text).then(|| text.clone_into(field(values)))?,
+            Self::Port(field) => *field(values) = text.parse().ok()?,
+            Self::Integer(field) => *field(values) = text.parse().ok()?,
+            Self::User(field) => *field(values) = text.parse().ok().filter(|&user| user != 0)?,
+            Self::Seconds(field) => *field(values) = grammar::unsigned(text)?,
+            Self::Boolean(field) => *field(values) = grammar::boolean(text)?,
+            Self::Switch(field) => *field(values) = grammar::switch(text)?,
+            Self::Milliseconds(field) => *field(values) = span(text, 1_000_000, "ms")?,
+            Self::WholeSeconds(field) => *field(values) = span(text, 1_000_000_000, "s")?,
             Self::Quantity(field) => {
-                let quantity = readable(text).map(|_| text.to_owned());
-                fatal(assign(field(values), quantity, QUANTITY))
+                readable(text)?;
+                text.clone_into(field(values));
             }
             Self::Cores(fields) => {
-                let Some(quantity) = readable(text) else {
-                    return fatal(Err(unreadable(QUANTITY)));
-                };
+                let cores = readable(text)?.ceil().unwrap_or(0);
                 let (resource, workers) = fields(values);
                 text.clone_into(resource);
-                *workers = quantity.ceil().unwrap_or(0);
-                Ok(())
+                *workers = cores;
             }
             Self::Ratio(field) => {
-                let ratio = text
-                    .parse()
-                    .ok()
-                    .filter(|ratio| (0.0..1.0).contains(ratio) && *ratio > 0.0);
-                assign(field(values), ratio, "a number between 0 and 1, both excluded")
+                let within = |ratio: &f64| (0.0..1.0).contains(ratio) && *ratio > 0.0;
+                *field(values) = text.parse().ok().filter(within)?;
             }
-            Self::CloseWait(_) if text.is_empty() => Ok(()),
-            Self::CloseWait(field) => {
-                let seconds = grammar::duration(text).map(|nanoseconds| nanoseconds / 1_000_000_000);
-                assign(field(values), seconds, DURATION)
-            }
-            Self::Ports | Self::Elsewhere => Ok(()),
+            // An empty one is absent.
+            Self::CloseWait(_) if text.is_empty() => {}
+            Self::CloseWait(field) => *field(values) = grammar::duration(text)? / 1_000_000_000,
+            Self::Ports | Self::Elsewhere(_) => {}
         }
+        Some(())
     }
 }
 
-/// What a duration looks like.
-const DURATION: &str = "a duration such as 500ms or 1m30s";
+/// What a switch looks like that Go reads.
+pub(super) const BOOLEAN: &str = "true or false";
 
-/// What a quantity looks like.
-const QUANTITY: &str = "a resource quantity such as 100m or 250Mi";
+/// What stands in a list of ports of the pod.
+pub(super) const PORTS: &str = "a port, a range of ports or the name of a container port";
 
 /// A quantity that may stand in a container's resources.
 fn readable(text: &str) -> Option<Quantity> {
@@ -130,25 +176,6 @@ fn readable(text: &str) -> Option<Quantity> {
 fn span(text: &str, nanoseconds: i64, unit: &str) -> Option<String> {
     let duration = grammar::duration(text).filter(|&duration| duration >= 0)?;
     Some(format!("{}{unit}", duration / nanoseconds))
-}
-
-fn assign<T>(field: &mut T, value: Option<T>, expected: &str) -> Result<(), Unreadable> {
-    *field = value.ok_or_else(|| unreadable(expected))?;
-    Ok(())
-}
-
-fn unreadable(expected: &str) -> Unreadable {
-    Unreadable {
-        expected: expected.to_owned(),
-        fatal: false,
-    }
-}
-
-fn fatal(result: Result<(), Unreadable>) -> Result<(), Unreadable> {
-    result.map_err(|unreadable| Unreadable {
-        fatal: true,
-        ..unreadable
-    })
 }
 
 mod table;

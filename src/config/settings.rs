@@ -170,8 +170,7 @@ impl<'a> Settings<'a> {
         };
         let (list, origin): (Cow<'_, str>, _) = annotated.or_else(computed)?;
         let (ports, junk) = opaque_ports::parse(&list, layers.pod);
-        let expected = "a port, a range of ports or the name of a container port";
-        let fault = (!junk.is_empty()).then(|| misfits(&junk, expected));
+        let fault = (!junk.is_empty()).then(|| misfits(&junk, overrides::PORTS));
         Some(OpaquePorts { ports, fault, origin })
     }
 

@@ -46,55 +46,27 @@ pub enum Caution {
     ProbeContradicts,
 }
 
-impl Caution {
-    /// Every kind.
-    pub const ALL: [Self; 19] = [
-        Self::IgnoredValue,
-        Self::DoubtfulValue,
-        Self::DebugContainerRefused,
-        Self::ReleaseAssumed,
-        Self::NoNodeForPod,
-        Self::CniCoverageUnknown,
-        Self::CniFailing,
-        Self::InitContainersWithoutNetwork,
-        Self::HeldToCniNodes,
-        Self::PluginIgnoresAnnotation,
-        Self::NoEffect,
-        Self::JobWillNotFinish,
-        Self::GuaranteeLost,
-        Self::NotMeshed,
-        Self::InvalidNamespaceLabel,
-        Self::ProxyRepaired,
-        Self::FiguresFilledIn,
-        Self::NoRedirectionEither,
-        Self::ProbeContradicts,
-    ];
-
-    /// A stable snake-case word.
-    pub fn code(self) -> &'static str {
-        match self {
-            Self::IgnoredValue => "ignored_value",
-            Self::DoubtfulValue => "doubtful_value",
-            Self::DebugContainerRefused => "debug_container_refused",
-            Self::ReleaseAssumed => "release_assumed",
-            Self::NoNodeForPod => "no_node_for_pod",
-            Self::CniCoverageUnknown => "cni_coverage_unknown",
-            Self::CniFailing => "cni_failing",
-            Self::InitContainersWithoutNetwork => "init_containers_without_network",
-            Self::HeldToCniNodes => "held_to_cni_nodes",
-            Self::PluginIgnoresAnnotation => "plugin_ignores_annotation",
-            Self::NoEffect => "no_effect",
-            Self::JobWillNotFinish => "job_will_not_finish",
-            Self::GuaranteeLost => "guarantee_lost",
-            Self::NotMeshed => "not_meshed",
-            Self::InvalidNamespaceLabel => "invalid_namespace_label",
-            Self::ProxyRepaired => "proxy_repaired",
-            Self::FiguresFilledIn => "figures_filled_in",
-            Self::NoRedirectionEither => "no_redirection_either",
-            Self::ProbeContradicts => "probe_contradicts",
-        }
-    }
-}
+coded! { Caution, self: Self => &'static str {
+    Self::IgnoredValue => "ignored_value",
+    Self::DoubtfulValue => "doubtful_value",
+    Self::DebugContainerRefused => "debug_container_refused",
+    Self::ReleaseAssumed => "release_assumed",
+    Self::NoNodeForPod => "no_node_for_pod",
+    Self::CniCoverageUnknown => "cni_coverage_unknown",
+    Self::CniFailing => "cni_failing",
+    Self::InitContainersWithoutNetwork => "init_containers_without_network",
+    Self::HeldToCniNodes => "held_to_cni_nodes",
+    Self::PluginIgnoresAnnotation => "plugin_ignores_annotation",
+    Self::NoEffect => "no_effect",
+    Self::JobWillNotFinish => "job_will_not_finish",
+    Self::GuaranteeLost => "guarantee_lost",
+    Self::NotMeshed => "not_meshed",
+    Self::InvalidNamespaceLabel => "invalid_namespace_label",
+    Self::ProxyRepaired => "proxy_repaired",
+    Self::FiguresFilledIn => "figures_filled_in",
+    Self::NoRedirectionEither => "no_redirection_either",
+    Self::ProbeContradicts => "probe_contradicts",
+} }
 
 /// Something that the author of a pod should know.
 #[derive(Clone, Debug, PartialEq, Eq)]

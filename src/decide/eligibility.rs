@@ -46,29 +46,26 @@ pub enum SkipReason {
     NoRedirectionAdmitted,
 }
 
-impl SkipReason {
-    /// A stable snake-case word.
-    pub fn code(self) -> &'static str {
-        match self {
-            Self::HostNetworkEnabled => "host_network_enabled",
-            Self::SidecarAlreadyExists => "sidecar_already_exists",
-            Self::UnsupportedResource => "unsupported_resource",
-            Self::InvalidInjectAnnotationAtNamespace => "invalid_inject_annotation_at_ns",
-            Self::InvalidInjectAnnotationAtWorkload => "invalid_inject_annotation_at_workload",
-            Self::InjectionDisableAnnotationPresent => "injection_disable_annotation_present",
-            Self::InjectionEnableAnnotationAbsent => "injection_enable_annotation_absent",
-            Self::AutomountDisabled => "disabled_automount_service_account_token_account",
-            Self::WindowsPod => "windows_pod",
-            Self::MirrorPod => "mirror_pod",
-            Self::UnsupportedRuntime => "unsupported_runtime",
-            Self::SystemNamespace => "system_namespace",
-            Self::NodeCriticalPod => "node_critical_pod",
-            Self::ControlPlanePod => "control_plane_pod",
-            Self::WebhooksDisabled => "webhooks_disabled",
-            Self::NoRedirectionAdmitted => "no_redirection_admitted",
-        }
-    }
+coded! { SkipReason, self: Self => &'static str {
+    Self::HostNetworkEnabled => "host_network_enabled",
+    Self::SidecarAlreadyExists => "sidecar_already_exists",
+    Self::UnsupportedResource => "unsupported_resource",
+    Self::InvalidInjectAnnotationAtNamespace => "invalid_inject_annotation_at_ns",
+    Self::InvalidInjectAnnotationAtWorkload => "invalid_inject_annotation_at_workload",
+    Self::InjectionDisableAnnotationPresent => "injection_disable_annotation_present",
+    Self::InjectionEnableAnnotationAbsent => "injection_enable_annotation_absent",
+    Self::AutomountDisabled => "disabled_automount_service_account_token_account",
+    Self::WindowsPod => "windows_pod",
+    Self::MirrorPod => "mirror_pod",
+    Self::UnsupportedRuntime => "unsupported_runtime",
+    Self::SystemNamespace => "system_namespace",
+    Self::NodeCriticalPod => "node_critical_pod",
+    Self::ControlPlanePod => "control_plane_pod",
+    Self::WebhooksDisabled => "webhooks_disabled",
+    Self::NoRedirectionAdmitted => "no_redirection_admitted",
+} }
 
+impl SkipReason {
     /// Whether the pod is the cluster's or Linkerd's own, which is never touched, whatever it carries.
     pub fn is_of_the_cluster(self) -> bool {
         matches!(

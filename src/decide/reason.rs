@@ -26,22 +26,17 @@ pub enum InjectReason {
     CniCoverageUnknown,
 }
 
-impl InjectReason {
-    /// A stable snake-case word.
-    pub fn code(self) -> &'static str {
-        match self {
-            Self::AskedFor(Redirection::None) => "redirection_off",
-            Self::AskedFor(Redirection::InitContainer | Redirection::Cni) => "redirection_asked_for",
-            Self::CniCoversEveryNode => "cni_covers_every_node",
-            Self::InitContainerAdmitted => "init_container_admitted",
-            Self::CniOnSomeNodes => "cni_on_some_nodes",
-            Self::CniFailingOnSomeNodes => "cni_failing_on_some_nodes",
-            Self::CniDespiteInitContainers => "cni_despite_init_containers",
-            Self::RefusedAnyway => "refused_anyway",
-            Self::CniCoverageUnknown => "cni_coverage_unknown",
-        }
-    }
-}
+coded! { InjectReason, self: Self => &'static str {
+    Self::AskedFor(Redirection::None) => "redirection_off",
+    Self::AskedFor(Redirection::InitContainer | Redirection::Cni) => "redirection_asked_for",
+    Self::CniCoversEveryNode => "cni_covers_every_node",
+    Self::InitContainerAdmitted => "init_container_admitted",
+    Self::CniOnSomeNodes => "cni_on_some_nodes",
+    Self::CniFailingOnSomeNodes => "cni_failing_on_some_nodes",
+    Self::CniDespiteInitContainers => "cni_despite_init_containers",
+    Self::RefusedAnyway => "refused_anyway",
+    Self::CniCoverageUnknown => "cni_coverage_unknown",
+} }
 
 impl fmt::Display for InjectReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -107,19 +102,14 @@ pub enum DenyReason {
     Shape(String),
 }
 
-impl DenyReason {
-    /// A stable snake-case word.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::NoRedirection(_) => "no_redirection_admitted",
-            Self::UnknownRedirection(_) => "unknown_redirection",
-            Self::Value(_) => "invalid_value",
-            Self::UserClash { .. } => "proxy_user_clash",
-            Self::Configuration(_) => "invalid_configuration",
-            Self::BrokenProxy(_) => "broken_proxy",
-            Self::NameTaken(_) => "name_taken",
-            Self::Malformed(_) => "malformed_pod",
-            Self::Shape(_) => "invalid_proxy_configuration",
-        }
-    }
-}
+coded! { DenyReason, self: &Self => &'static str {
+    Self::NoRedirection(_) => "no_redirection_admitted",
+    Self::UnknownRedirection(_) => "unknown_redirection",
+    Self::Value(_) => "invalid_value",
+    Self::UserClash { .. } => "proxy_user_clash",
+    Self::Configuration(_) => "invalid_configuration",
+    Self::BrokenProxy(_) => "broken_proxy",
+    Self::NameTaken(_) => "name_taken",
+    Self::Malformed(_) => "malformed_pod",
+    Self::Shape(_) => "invalid_proxy_configuration",
+} }

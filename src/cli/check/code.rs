@@ -44,7 +44,6 @@ macro_rules! codes {
 
         impl Code {
             /// Every code.
-            #[cfg(test)]
             pub(super) const ALL: &[Self] = &[$(Self::$name,)*];
 
             /// The word, in text and JSON.

@@ -38,9 +38,10 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// How long whoever holds a lock is waited for; nothing is installed meanwhile.
 const LOCKS: Duration = Duration::from_secs(3);
 
-/// The component and reason that Linkerd's repair controller names; people filter by them.
+/// The component that Linkerd's repair controller names, as it does the reason; people filter by them.
 const COMPONENT: &str = "linkerd-cni-repair-controller";
-const REASON: &str = "LinkerdCNINotConfigured";
+/// The reason of every event about a pod.
+pub const EVENT_REASON: &str = "LinkerdCNINotConfigured";
 
 /// What was found in a pod's network namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -241,7 +242,7 @@ async fn delete(shared: &Shared, subject: &Subject) {
 async fn tell(recorder: &Recorder, subject: &Subject, action: &str, note: &str) {
     let event = Event {
         type_: EventType::Warning,
-        reason: REASON.to_owned(),
+        reason: EVENT_REASON.to_owned(),
         note: Some(note.chars().take(1000).collect()),
         action: action.to_owned(),
         secondary: None,

@@ -1,6 +1,6 @@
 //! The table of annotations, in ascending order of key.
 
-use super::{Override, Setter};
+use super::{BOOLEAN, Override, Setter};
 
 /// What `config.linkerd.io/default-inbound-policy` may say.
 const POLICIES: [&str; 6] = [
@@ -52,7 +52,7 @@ static ROWS: [Override; 49] = [
     inherited(
         "config.alpha.linkerd.io/proxy-enable-native-sidecar",
         "proxy.nativeSidecar",
-        Elsewhere,
+        Elsewhere(BOOLEAN),
     ),
     inherited(
         "config.alpha.linkerd.io/proxy-wait-before-exit-seconds",
@@ -62,7 +62,7 @@ static ROWS: [Override; 49] = [
     own(
         "config.beta.linkerd.io/proxy-enable-native-sidecar",
         "proxy.nativeSidecar",
-        Elsewhere,
+        Elsewhere(BOOLEAN),
     ),
     inherited(
         "config.linkerd.io/access-log",
@@ -104,7 +104,7 @@ static ROWS: [Override; 49] = [
         "proxy.defaultInboundPolicy",
         Word(&POLICIES, |v| &mut v.proxy.default_inbound_policy),
     ),
-    inherited("config.linkerd.io/enable-debug-sidecar", "", Elsewhere),
+    inherited("config.linkerd.io/enable-debug-sidecar", "", Elsewhere(BOOLEAN)),
     inherited(
         "config.linkerd.io/enable-external-profiles",
         "proxy.enableExternalProfiles",
@@ -134,12 +134,12 @@ static ROWS: [Override; 49] = [
     inherited(
         "config.linkerd.io/pod-inbound-ports",
         "proxy.podInboundPorts",
-        Elsewhere,
+        Elsewhere("anything; it has no effect: the ports are those of the pod's containers"),
     ),
     inherited(
         "config.linkerd.io/proxy-additional-env",
         "proxy.additionalEnv",
-        Elsewhere,
+        Elsewhere("a JSON list of environment variables"),
     ),
     inherited(
         "config.linkerd.io/proxy-admin-shutdown",
@@ -179,7 +179,7 @@ static ROWS: [Override; 49] = [
     inherited(
         "config.linkerd.io/proxy-enable-native-sidecar",
         "proxy.nativeSidecar",
-        Elsewhere,
+        Elsewhere(BOOLEAN),
     ),
     inherited(
         "config.linkerd.io/proxy-ephemeral-storage-limit",

@@ -66,7 +66,7 @@ impl Admission {
         for policy in POLICY_KINDS.into_iter().chain([NO_POLICY]) {
             drop(all.denials.get_or_create(&PolicyLabels { policy }));
         }
-        for warning in Caution::ALL.map(Caution::code) {
+        for &warning in Caution::CODES {
             drop(all.warnings.get_or_create(&WarningLabels { warning }));
         }
         registry.register("admission_answers", "Reviews that were answered", all.answers.clone());
