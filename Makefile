@@ -9,8 +9,9 @@ help: ## List the targets
 demo: ## Decide for a sample application through the real TLS server, on loopback; needs only Rust
 	@$(CARGO) run --quiet --example demo
 
-manifests: ## Write webhook-config, cni-config and the tables of values anew, after a change of charts
+manifests: ## Write webhook-config, cni-config, the tables of values and docs/reference anew, after a change of charts or code
 	@OUTRIGGER_OVERWRITE=1 $(CARGO) test --quiet --test charts -- manifests:: values::
+	@OUTRIGGER_OVERWRITE=1 $(CARGO) test --quiet --test documents -- reference::
 
 test: ## Run every suite, a real kube-apiserver included (see CONTRIBUTING.md for what it needs)
 	@tests/run
