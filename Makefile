@@ -12,6 +12,7 @@ demo: ## Decide for a sample application through the real TLS server, on loopbac
 manifests: ## Write webhook-config, cni-config, the tables of values and docs/reference anew, after a change of charts or code
 	@OUTRIGGER_OVERWRITE=1 $(CARGO) test --quiet --test charts -- manifests:: values::
 	@OUTRIGGER_OVERWRITE=1 $(CARGO) test --quiet --test documents -- reference::
+	@OUTRIGGER_OVERWRITE=1 $(CARGO) test --quiet --test api_server -- metrics::what_dashboard
 
 test: ## Run every suite, a real kube-apiserver included (see CONTRIBUTING.md for what it needs)
 	@tests/run

@@ -48,6 +48,7 @@ mod lifecycle;
 mod log_level;
 mod mesh;
 mod metrics;
+mod metrics_page;
 mod owners;
 mod pass_fixtures;
 mod pod_security;
@@ -61,6 +62,9 @@ mod scene;
 mod services;
 mod takeover;
 mod workload;
+
+#[path = "../charts/written.rs"]
+mod written;
 
 use std::io::{Write, stderr};
 

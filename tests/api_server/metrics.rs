@@ -11,9 +11,11 @@ use serde_json::{Value, json};
 use tokio::net::TcpStream;
 
 use crate::cluster::{Cluster, Options, create, poll, repository};
+use crate::metrics_page::page;
 use crate::pod;
 use crate::scene::{INJECT, PLAIN, Scene};
 use crate::workload::{self, pod_of};
+use crate::written::is_or_becomes;
 
 /// Labels that a scrape adds.
 const OF_THE_SCRAPE: [&str; 3] = ["job", "instance", "__name__"];
@@ -94,7 +96,7 @@ impl ExprVisitor for Named {
 }
 
 /// A metric as it is exported: its series' labels, and the values of each.
-type Labels = BTreeMap<String, BTreeSet<String>>;
+pub(crate) type Labels = BTreeMap<String, BTreeSet<String>>;
 
 /// Every series that a scrape has, by name.
 fn exported(scrape: &str) -> BTreeMap<String, Labels> {
@@ -147,6 +149,7 @@ async fn scrape() -> String {
             "outrigger_events_total{outcome=\"sent\"} 1",
             "outrigger_connections_failed_total{reason=\"handshake\"}",
             "outrigger_cni_nodes{state=\"uncovered\"} 1",
+            "outrigger_reloads_total{",
         ];
         expected.iter().all(|start| text.contains(start)).then_some(text)
     };
@@ -157,7 +160,9 @@ async fn scrape() -> String {
 
 #[tokio::test]
 async fn what_dashboard_and_rules_ask_for_is_exported_and_documented() {
-    let exported = exported(&scrape().await);
+    let scrape = scrape().await;
+    let exported = exported(&scrape);
+    is_or_becomes("docs/reference/metrics.md", &page(&scrape, &exported));
     let recorded: BTreeSet<_> = rules().iter().map(|rule| text(rule, "record").to_owned()).collect();
     let mut faults = Vec::new();
     for (owner, expression) in expressions() {
