@@ -8,12 +8,15 @@ use super::metrics::{Connections, Counted};
 use super::options::Timings;
 use activity::{Activity, End, retire_idlest};
 use axum::extract::Request;
+use axum::http::Version;
+use axum::http::header::{CONNECTION, HeaderValue};
 use axum::{Extension, Router};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use std::collections::HashMap;
+use std::future::pending;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::pin::pin;
@@ -28,8 +31,8 @@ use tokio_rustls::TlsAcceptor;
 use tower::ServiceExt;
 use tracing::{debug, error, warn};
 
-/// Connections of a port that are open at the same time. An API server keeps one or two. Each costs some 60 KiB while it is
-/// idle, most of it TLS: 15 MiB for all.
+/// Connections of a port that are open at the same time. An API server speaks HTTP/1.1 (Kubernetes#75791), a request at a time,
+/// and keeps at most 25 that are idle. Each costs some 60 KiB while it is idle, most of it TLS: 15 MiB for all.
 const CONNECTIONS: usize = 256;
 
 /// Bytes of a head that are buffered, and of a body at a time: more than any API server's head has.
@@ -58,11 +61,20 @@ pub(super) struct Limits {
     pub(super) connections: usize,
     /// How long a TLS handshake may take.
     pub(super) handshake: Duration,
-    /// How long the head of a request may take, and a connection may be open before it comes; in HTTP/1.1 this is also how
-    /// long a connection may idle.
+    /// How long a connection may be open until the head of its first request is there.
     pub(super) head: Duration,
-    /// How long an HTTP/2 connection may idle after a request.
+    /// How long it may idle after a request, the head of the next one included.
     pub(super) idle: Duration,
+}
+
+/// How far the port is from serving as usual.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    Serving,
+    /// It takes connections and requests, and says with each answer in HTTP/1.1 that the next request must go elsewhere.
+    Parting,
+    /// It takes no connections, and no requests but those under way.
+    Stopped,
 }
 
 impl Limits {
@@ -104,11 +116,8 @@ impl Listener {
         metrics: Connections,
     ) -> Self {
         let mut http1 = auto::Builder::new(TokioExecutor::new()).http1_only();
-        http1
-            .http1()
-            .timer(TokioTimer::new())
-            .header_read_timeout(limits.head)
-            .max_buf_size(BUFFER);
+        // Its own deadline counts the wait for a request, too; `Activity` tells the two apart.
+        http1.http1().header_read_timeout(None).max_buf_size(BUFFER);
         let mut http2 = auto::Builder::new(TokioExecutor::new()).http2_only();
         http2
             .http2()
@@ -133,14 +142,27 @@ impl Listener {
         }
     }
 
-    /// Serves until `stop`, then lets requests under way finish until `enough`; connections that are left are cut.
-    pub(super) async fn serve(self, stop: impl Future<Output = ()>, enough: impl Future<Output = ()>) {
-        let (stopping, stopped) = watch::channel(false);
+    /// Serves until `stop`, from `part` on so that clients leave by themselves, then lets requests under way finish until
+    /// `enough`; connections that are left are cut.
+    ///
+    /// A client of HTTP/1.1 that sends a request just when its idle connection is closed cannot know whether it was carried
+    /// out: an API server gives up. One that was told with an answer opens another connection.
+    pub(super) async fn serve(
+        self,
+        part: impl Future<Output = ()>,
+        stop: impl Future<Output = ()>,
+        enough: impl Future<Output = ()>,
+    ) {
+        let (stage, follow) = watch::channel(Stage::Serving);
         let mut open = Open::default();
-        let (mut stop, mut enough) = (pin!(stop), pin!(enough));
+        let (mut part, mut stop, mut enough) = (pin!(part), pin!(stop), pin!(enough));
         loop {
             let stream = tokio::select! {
                 () = &mut stop => break,
+                () = &mut part, if *stage.borrow() == Stage::Serving => {
+                    stage.send_replace(Stage::Parting);
+                    continue;
+                }
                 () = open.one_ends() => continue,
                 stream = self.accept() => stream,
             };
@@ -148,10 +170,10 @@ impl Listener {
                 () = &mut stop => break,
                 () = open.place(self.serving.limits.connections) => {}
             }
-            open.spawn(|activity| connection(Arc::clone(&self.serving), stream, stopped.clone(), activity));
+            open.spawn(|activity| connection(Arc::clone(&self.serving), stream, follow.clone(), activity));
         }
         drop(self.socket);
-        stopping.send_replace(true);
+        stage.send_replace(Stage::Stopped);
         while !open.tasks.is_empty() {
             tokio::select! {
                 () = open.one_ends() => {}
@@ -161,6 +183,11 @@ impl Listener {
                 }
             }
         }
+    }
+
+    /// Serves for as long as it is polled.
+    pub(super) async fn serve_always(self) {
+        self.serve(pending(), pending(), pending()).await;
     }
 
     /// The next connection.
@@ -201,7 +228,7 @@ impl Open {
                 error!(%error, "a connection's task failed");
                 error.id()
             }
-            None => std::future::pending().await,
+            None => pending().await,
         };
         self.activities.remove(&id);
     }
@@ -224,7 +251,7 @@ fn is_of_connection(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
-async fn connection(serving: Arc<Serving>, stream: TcpStream, stopped: watch::Receiver<bool>, activity: Arc<Activity>) {
+async fn connection(serving: Arc<Serving>, stream: TcpStream, stage: watch::Receiver<Stage>, activity: Arc<Activity>) {
     serving.metrics.accepted.inc();
     let _counted = Counted::new(&serving.metrics.open);
     if let Err(error) = stream.set_nodelay(true) {
@@ -235,14 +262,14 @@ async fn connection(serving: Arc<Serving>, stream: TcpStream, stopped: watch::Re
             let peer = Peer(stream.peer_addr().map(|peer| peer.ip()).ok());
             let router = serving.router.clone().layer(Extension(peer));
             let service = (router, &serving.http1);
-            serving.http(stream, service, stopped, activity).await.err()
+            serving.http(stream, service, stage, activity).await.err()
         }
         Some(tls) => match timeout(serving.limits.handshake, tls.accept(stream)).await {
             Ok(Ok(stream)) => {
                 let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
                 let protocol = if http2 { &serving.http2 } else { &serving.http1 };
                 let service = (serving.router.clone(), protocol);
-                serving.http(stream, service, stopped, activity).await.err()
+                serving.http(stream, service, stage, activity).await.err()
             }
             Ok(Err(error)) => Some(serving.refusals.tell(&error)),
             Err(_) => Some(("handshake_late", "no handshake in time".to_owned())),
@@ -260,14 +287,23 @@ impl Serving {
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
         (router, protocol): (Router, &auto::Builder<TokioExecutor>),
-        mut stopped: watch::Receiver<bool>,
+        mut stage: watch::Receiver<Stage>,
         activity: Arc<Activity>,
     ) -> Result<(), (&'static str, String)> {
-        let requests = Arc::clone(&activity);
+        let (requests, now) = (Arc::clone(&activity), stage.clone());
         let service = service_fn(move |request: Request<Incoming>| {
-            let (busy, answer) = (requests.request(), router.clone().oneshot(request));
+            let (busy, now, version) = (requests.request(), now.clone(), request.version());
+            let answer = router.clone().oneshot(request);
             async move {
-                let answer = answer.await;
+                let mut answer = answer.await;
+                if let Ok(answer) = &mut answer
+                    && version < Version::HTTP_2
+                    && *now.borrow() != Stage::Serving
+                {
+                    answer
+                        .headers_mut()
+                        .insert(CONNECTION, HeaderValue::from_static("close"));
+                }
                 drop(busy);
                 answer
             }
@@ -277,7 +313,7 @@ impl Serving {
         let end = tokio::select! {
             served = &mut connection => return served.map_err(failed),
             end = activity.end(self.limits.head, self.limits.idle) => Some(end),
-            _stopped = stopped.wait_for(|stopped| *stopped) => None,
+            _stopped = stage.wait_for(|stage| *stage == Stage::Stopped) => None,
         };
         connection.as_mut().graceful_shutdown();
         match end {
@@ -307,75 +343,4 @@ pub(super) async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use axum::routing::get;
-    use std::future;
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::sync::Notify;
-
-    /// A server with one place, whose router answers `/slow` once it is told to.
-    async fn with_one_place() -> (SocketAddr, Connections, Arc<Notify>) {
-        let limits = Limits {
-            connections: 1,
-            handshake: Duration::from_secs(60),
-            head: Duration::from_secs(60),
-            idle: Duration::from_secs(60),
-        };
-        let (socket, metrics) = (bind(([127, 0, 0, 1], 0).into()).await.unwrap(), Connections::default());
-        let address = socket.local_addr().unwrap();
-        let go_on = Arc::new(Notify::new());
-        let wait = Arc::clone(&go_on);
-        let slow = get(async move || wait.notified().await);
-        let router = Router::new().route("/", get("here\n")).route("/slow", slow);
-        let listener = Listener::new(socket, router, None, limits, metrics.clone());
-        tokio::spawn(listener.serve(future::pending(), future::pending()));
-        (address, metrics, go_on)
-    }
-
-    async fn ask(address: SocketAddr, path: &str) -> TcpStream {
-        let mut stream = TcpStream::connect(address).await.unwrap();
-        let request = format!("GET {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n");
-        stream.write_all(request.as_bytes()).await.unwrap();
-        stream
-    }
-
-    async fn answer(mut stream: TcpStream) -> String {
-        let mut answer = String::new();
-        let read = timeout(Duration::from_secs(20), stream.read_to_string(&mut answer));
-        read.await.expect("the connection stays open").unwrap();
-        answer
-    }
-
-    async fn accepted(metrics: &Connections, count: u64) {
-        while metrics.accepted.get() < count {
-            task::yield_now().await;
-        }
-    }
-
-    #[tokio::test]
-    async fn a_connection_over_the_limit_takes_the_place_of_a_silent_one() {
-        let (address, metrics, _) = with_one_place().await;
-        let silent = TcpStream::connect(address).await.unwrap();
-        accepted(&metrics, 1).await;
-        let second = answer(ask(address, "/").await).await;
-        assert!(second.ends_with("\r\n\r\nhere\n"), "{second}");
-        assert_eq!(answer(silent).await, "");
-    }
-
-    #[tokio::test]
-    async fn a_connection_over_the_limit_waits_for_a_busy_one() {
-        let (address, metrics, go_on) = with_one_place().await;
-        let first = ask(address, "/slow").await;
-        accepted(&metrics, 1).await;
-        let second = ask(address, "/").await;
-        for _ in 0..1000 {
-            task::yield_now().await;
-        }
-        assert_eq!((metrics.accepted.get(), metrics.open.get()), (1, 1));
-        go_on.notify_one();
-        let (first, second) = (answer(first).await, answer(second).await);
-        assert!(first.starts_with("HTTP/1.1 200 OK\r\n"), "{first}");
-        assert!(second.ends_with("\r\n\r\nhere\n"), "{second}");
-    }
-}
+mod tests;

@@ -90,16 +90,17 @@ pub struct Timings {
     pub handshake: Duration,
     /// For a body, from its head to its last byte: an API server sends it at once.
     pub body: Duration,
-    /// For the head of a request, and for an idle HTTP/1.1 connection; as long as Linkerd's injector.
+    /// For the head of a connection's first request; as long as Linkerd's injector.
     pub head: Duration,
-    /// For an HTTP/2 connection between two requests. More than the 90 seconds after which an API server leaves by itself,
-    /// so that none is closed just when it is needed.
+    /// For a connection between two requests. More than the 90 seconds after which an API server leaves by itself, so that
+    /// none is closed just when it is needed.
     pub idle: Duration,
     /// How long bundles vouch for a certificate of the replicas' own before it is shown: API servers learn of a bundle by a
     /// watch, most within a second; one whose watch has failed tries again after half a minute.
     pub settle: Duration,
     /// Between the first signal and the moment when no more connections are accepted: API servers need it to notice that
-    /// this pod is not ready any more. A refused connection may be a pod that is created without a proxy.
+    /// this pod is not ready any more, and to use the connections that they have once more, for an answer tells them to leave.
+    /// A refused connection may be a pod that is created without a proxy.
     pub linger: Duration,
     /// For requests that are under way after that. More than a request may take.
     pub drain: Duration,

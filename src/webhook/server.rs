@@ -162,11 +162,12 @@ impl Server {
         self.certificate.current()?.cert.first().cloned()
     }
 
-    /// Serves until `phase` says to stop: readiness goes first, new connections are taken for a while longer, requests that
-    /// are under way finish, and what is left after that is cut off.
+    /// Serves until `phase` says to stop: readiness goes first, new connections are taken for a while longer and clients sent
+    /// elsewhere, requests that are under way finish, and what is left after that is cut off.
     pub async fn run(self, phase: watch::Receiver<Phase>) {
         info!(address = %self.address, admin_address = %self.admin_address, "listening");
         let aborted = || reached(phase.clone(), Phase::Aborting);
+        let part = reached(phase.clone(), Phase::Draining);
         let stop = async {
             reached(phase.clone(), Phase::Draining).await;
             info!("stopping");
@@ -183,8 +184,8 @@ impl Server {
             }
         };
         tokio::select! {
-            () = self.webhook.serve(stop, enough) => {}
-            () = self.admin.serve(future::pending(), future::pending()) => {}
+            () = self.webhook.serve(part, stop, enough) => {}
+            () = self.admin.serve_always() => {}
             () = self.background => {}
         }
         info!("stopped");
@@ -211,9 +212,7 @@ pub async fn serve_admin(
     let (socket, address) = listen(address).await?;
     let limits = Limits::within(&Timings::default());
     let listener = Listener::new(socket, admin.router(), None, limits, Connections::default());
-    Ok((address, async move {
-        listener.serve(future::pending(), future::pending()).await;
-    }))
+    Ok((address, listener.serve_always()))
 }
 
 /// What the webhook's port for probes and metrics tells.

@@ -8,6 +8,7 @@ mod shop;
 mod site;
 
 use shop::Visitors;
+pub(crate) use site::{SETTLE, certificate_in, data, issued_in, shown_at, trusted_by};
 use site::{Site, tells};
 
 use crate::announce;

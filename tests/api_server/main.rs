@@ -34,6 +34,7 @@ mod certificates;
 mod client_certificates;
 mod cni_plugin;
 mod configuration;
+mod continuity;
 mod control_plane;
 mod events;
 mod explain;

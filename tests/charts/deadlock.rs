@@ -2,7 +2,6 @@
 //! conformance cases, against what the chart renders for high availability.
 
 use std::fs;
-use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -11,16 +10,14 @@ use kube::Client;
 use serde_json::{Value, json};
 
 use crate::accepted::{apply, objects};
-use crate::cluster::{Authority, Cluster, Options, Port, Reply, Verb, Webhook, WebhookOptions, call, create, poll};
+use crate::cluster::service::{change_entries, reach_on_loopback};
+use crate::cluster::{Authority, Cluster, Options, Reply, Verb, Webhook, WebhookOptions, call, create, poll};
 use crate::conformance_folder::conformance;
 use crate::helm::{helm, template};
 use crate::program::outrigger;
 
 /// The API server learns of a registration by a watch, in well under a second.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
-
-const SERVICE: &str = "/api/v1/namespaces/linkerd/services/linkerd-proxy-injector";
-const REGISTRATIONS: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
 
 /// What the situation expects of a pod.
 struct Expectation {
@@ -103,10 +100,7 @@ async fn a_cluster_that_restarts_needs_nobody_to_serve_the_webhook() {
     let arguments = ["--values=outrigger/values-ha.yaml", "--set", &values];
     let rendered = objects(&template("outrigger", "linkerd", 36, &arguments), &[]);
     apply(&cluster, &rendered, &[]);
-    let service = call(&client, Verb::Get, SERVICE, None).await.unwrap().body;
-    let address: Ipv4Addr = service["spec"]["clusterIP"].as_str().unwrap().parse().unwrap();
-    let listen = Port::reserve_on(address);
-    reach_at(&client, listen.number()).await;
+    let listen = reach_on_loopback(&client).await;
     let shop = pods.iter().find(|(_, expectation)| expectation.refused).unwrap();
     let refused = poll(LIMIT, async || {
         (attempt(&client, &shop.0).await.code == 500).then_some(())
@@ -176,14 +170,6 @@ async fn the_test_of_the_chart_sees_it(cluster: &Cluster, arguments: &[&str]) {
     );
 }
 
-/// Nobody but root may serve 443.
-async fn reach_at(client: &Client, port: u16) {
-    let patch = json!({"spec": {"ports": [{"name": "proxy-injector", "port": port}]}});
-    let patched = call(client, Verb::Patch, SERVICE, Some(&patch)).await.unwrap();
-    assert!(patched.accepted(), "{}", patched.body);
-    change(client, |entry| entry["clientConfig"]["service"]["port"] = port.into()).await;
-}
-
 /// AKS adds this to every selector of namespaces (Azure/AKS#1771).
 async fn rewrite(client: &Client) {
     let added = json!({"key": "control-plane", "operator": "DoesNotExist"});
@@ -191,20 +177,7 @@ async fn rewrite(client: &Client) {
         let expressions = entry["namespaceSelector"]["matchExpressions"].as_array_mut().unwrap();
         expressions.push(added.clone());
     };
-    change(client, push).await;
-}
-
-async fn change(client: &Client, mut change: impl FnMut(&mut Value)) {
-    let path = format!("{REGISTRATIONS}/linkerd-proxy-injector-webhook-config");
-    let mut registration = call(client, Verb::Get, &path, None).await.unwrap().body;
-    registration["webhooks"]
-        .as_array_mut()
-        .unwrap()
-        .iter_mut()
-        .for_each(&mut change);
-    let patch = json!({"webhooks": registration["webhooks"]});
-    let patched = call(client, Verb::Patch, &path, Some(&patch)).await.unwrap();
-    assert!(patched.accepted(), "{}", patched.body);
+    change_entries(client, push).await;
 }
 
 async fn services_never_wait(client: &Client) {

@@ -22,6 +22,7 @@ mod port;
 pub(crate) mod process;
 mod registration;
 mod reply;
+pub(crate) mod service;
 mod tls_dir;
 pub(crate) mod tls_server;
 pub(crate) mod webhook;

@@ -134,6 +134,11 @@ impl Webhook {
         self.files.listen.address()
     }
 
+    /// Where it answers probes.
+    pub(crate) fn admin_address(&self) -> SocketAddr {
+        self.files.admin.address()
+    }
+
     /// Who vouches for its certificate.
     pub(crate) fn authority(&self) -> &Authority {
         &self.files.authority

@@ -34,7 +34,7 @@ pub(super) const LIMIT: Duration = Duration::from_secs(90);
 
 /// For how long replicas take it that the API server has not heard of a certificate yet, in seconds: the one of the tests
 /// hears of it at once, on a machine that may be busy.
-const SETTLE: &str = "5";
+pub(crate) const SETTLE: &str = "5";
 
 const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1";
 const REGISTRATIONS: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
@@ -229,9 +229,7 @@ impl Site {
 
     /// The certificate that the Secret says is to be shown; nothing where it holds none.
     pub(super) async fn stored(&self) -> Option<CertificateDer<'static>> {
-        let text = self.secret().await["data"]["tls.crt"].as_str().map(str::to_owned);
-        let pem = STANDARD.decode(text?).ok()?;
-        CertificateDer::from_pem_slice(&pem).ok()
+        certificate_in(&self.secret().await)
     }
 
     /// The same where there is one.
@@ -257,8 +255,7 @@ impl Site {
 
     /// A pair that is good from the first to the second of two days from now.
     pub(super) fn issued(&self, begin: i64, end: i64) -> Issued {
-        let host = format!("linkerd-proxy-injector.{}.svc", self.namespace.name);
-        issue("a test's authority", &[host], at(begin), at(end)).unwrap()
+        issued_in(&self.namespace.name, begin, end)
     }
 
     /// The registration as it is stored.
@@ -284,27 +281,13 @@ impl Site {
 
     /// The certificates of the `caBundle` of an entry.
     pub(super) async fn bundle(&self, entry: usize) -> Vec<CertificateDer<'static>> {
-        let registered = self.registered().await;
-        let text = registered["webhooks"][entry]["clientConfig"]["caBundle"].as_str();
-        let pem = STANDARD.decode(text.unwrap_or_default()).unwrap_or_default();
-        CertificateDer::pem_slice_iter(&pem).filter_map(Result::ok).collect()
+        trusted_by(&self.registered().await["webhooks"][entry])
     }
 
     /// The certificate that a replica shows, where the registration vouches for it.
     pub(super) async fn shown_by(&self, replica: usize) -> Option<CertificateDer<'static>> {
-        let mut roots = RootCertStore::empty();
-        roots.add_parsable_certificates(self.bundle(replica).await);
-        let config = ClientConfig::builder()
-            .with_root_certificates(roots)
-            .with_no_client_auth();
         let host = format!("linkerd-proxy-injector.{}.svc", self.namespace.name);
-        let stream = TcpStream::connect(self.address(replica)).await.ok()?;
-        let connector = TlsConnector::from(Arc::new(config));
-        let stream = connector
-            .connect(ServerName::try_from(host).unwrap(), stream)
-            .await
-            .ok()?;
-        stream.get_ref().1.peer_certificates()?.first().cloned()
+        shown_at(self.address(replica), &host, self.bundle(replica).await).await
     }
 
     fn address(&self, replica: usize) -> SocketAddr {
@@ -325,6 +308,43 @@ impl Site {
             .await
             .unwrap_or_else(|| panic!("not renewed: {}", logs()))
     }
+}
+
+/// A pair for the webhook of an installation, good from the first to the second of two days from now.
+pub(crate) fn issued_in(namespace: &str, begin: i64, end: i64) -> Issued {
+    let host = format!("linkerd-proxy-injector.{namespace}.svc");
+    issue("a test's authority", &[host], at(begin), at(end)).unwrap()
+}
+
+/// The certificate that a Secret holds, where it holds one.
+pub(crate) fn certificate_in(secret: &Value) -> Option<CertificateDer<'static>> {
+    let pem = STANDARD.decode(secret["data"]["tls.crt"].as_str()?).ok()?;
+    CertificateDer::from_pem_slice(&pem).ok()
+}
+
+/// The certificates of the `caBundle` of an entry.
+pub(crate) fn trusted_by(entry: &Value) -> Vec<CertificateDer<'static>> {
+    let text = entry["clientConfig"]["caBundle"].as_str();
+    let pem = STANDARD.decode(text.unwrap_or_default()).unwrap_or_default();
+    CertificateDer::pem_slice_iter(&pem).filter_map(Result::ok).collect()
+}
+
+/// The certificate for `host` that is shown at `address`, where one of `bundle` vouches for it.
+pub(crate) async fn shown_at(
+    address: SocketAddr,
+    host: &str,
+    bundle: Vec<CertificateDer<'static>>,
+) -> Option<CertificateDer<'static>> {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(bundle);
+    let config = ClientConfig::builder()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let stream = TcpStream::connect(address).await.ok()?;
+    let connector = TlsConnector::from(Arc::new(config));
+    let host = ServerName::try_from(host.to_owned()).unwrap();
+    let stream = connector.connect(host, stream).await.ok()?;
+    stream.get_ref().1.peer_certificates()?.first().cloned()
 }
 
 /// Waits until a replica tells that a metric has `value`.
@@ -360,7 +380,7 @@ fn registration(namespace: &str) -> String {
 }
 
 /// The data of a Secret that holds a pair.
-pub(super) fn data(issued: &Issued) -> Value {
+pub(crate) fn data(issued: &Issued) -> Value {
     json!({
         "tls.crt": STANDARD.encode(&issued.certificate),
         "tls.key": STANDARD.encode(&*issued.key),

@@ -78,6 +78,40 @@ async fn connections_are_taken_until_everyone_knows() {
 }
 
 #[tokio::test]
+async fn clients_leave_by_themselves_as_long_as_connections_are_taken() {
+    let mut options = options();
+    options.timings.linger = FOREVER;
+    let server = start(options).await;
+    let body = review("u");
+    let request = format!(
+        "POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let mut stream = tls(server.address, &[b"http/1.1"], rustls::ALL_VERSIONS).await;
+    let (mut under_way, rest) = half_sent(&server).await;
+    let mut http2 = Connection::http2(server.address).await;
+    server.phase.send_replace(Phase::Draining);
+    eventually("not ready", async || server.admin("/ready").await.0 == 500).await;
+    // An API server that asks meanwhile is answered, and told that it has to open another connection.
+    stream.write_all(request.as_bytes()).await.unwrap();
+    under_way.write_all(rest.as_bytes()).await.unwrap();
+    for mut stream in [stream, under_way] {
+        let mut answer = String::new();
+        let read = timeout(PATIENCE, stream.read_to_string(&mut answer));
+        read.await.expect("the connection is closed").unwrap();
+        assert!(
+            answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.contains("\r\nconnection: close\r\n"),
+            "{answer}"
+        );
+    }
+    // HTTP/2 has a word for it of its own, and no request is lost.
+    assert!(admits(&http2.ask(&review("u")).await, "u"));
+    assert!(admits(&http2.ask(&review("v")).await, "v"));
+    server.phase.send_replace(Phase::Aborting);
+    server.ended().await;
+}
+
+#[tokio::test]
 async fn what_does_not_finish_in_time_is_cut_off() {
     let mut options = options();
     options.timings.drain = Duration::from_millis(50);

@@ -143,14 +143,32 @@ async fn a_client_of_http2_that_asks_nothing_is_cut_off() {
 }
 
 #[tokio::test]
-async fn a_client_of_http2_that_has_nothing_more_to_ask_is_let_go() {
+async fn a_client_that_has_nothing_more_to_ask_is_let_go() {
     let mut options = options();
     options.timings.idle = Duration::from_millis(50);
     let server = start(options).await;
-    let mut connection = Connection::http2(server.address).await;
-    assert!(admits(&connection.ask(&review("u")).await, "u"));
-    server.metric("outrigger_connections_open 0").await;
+    for http2 in [false, true] {
+        let mut connection = match http2 {
+            false => Connection::http1(server.address).await,
+            true => Connection::http2(server.address).await,
+        };
+        assert!(admits(&connection.ask(&review("u")).await, "u"));
+        server.metric("outrigger_connections_open 0").await;
+    }
     assert!(!server.metrics().await.contains("outrigger_connections_failed_total{"));
+}
+
+#[tokio::test]
+async fn a_client_may_be_idle_for_longer_than_its_first_request_may_take() {
+    let mut options = options();
+    options.timings.head = Duration::from_millis(200);
+    let server = start(options).await;
+    let mut http1 = Connection::http1(server.address).await;
+    let mut http2 = Connection::http2(server.address).await;
+    assert!(admits(&http1.ask(&review("u")).await, "u") && admits(&http2.ask(&review("u")).await, "u"));
+    // It comes later, and is late already.
+    closed(tls(server.address, &[b"http/1.1"], rustls::ALL_VERSIONS).await).await;
+    assert!(admits(&http1.ask(&review("v")).await, "v") && admits(&http2.ask(&review("v")).await, "v"));
 }
 
 #[tokio::test]
