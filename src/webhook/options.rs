@@ -14,6 +14,9 @@ pub const SECRET: &str = "linkerd-proxy-injector-k8s-tls";
 /// See [`SERVICE`].
 pub const REGISTRATION: &str = "linkerd-proxy-injector-webhook-config";
 
+/// The folder in which its certificate is mounted.
+pub const TLS_FOLDER: &str = "/var/run/linkerd/tls";
+
 /// What the server is started with. [`Options::in_cluster`] has the paths and ports of Linkerd's injector.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -25,6 +28,8 @@ pub struct Options {
     pub certificate: CertificateSource,
     /// The name of the `MutatingWebhookConfiguration` by which API servers call the server.
     pub registration: String,
+    /// The name of the Service that it names, in the control plane's namespace.
+    pub service: String,
     /// Who may connect; everybody where nothing says.
     pub clients: Option<ClientFiles>,
     /// The values document.
@@ -132,8 +137,9 @@ impl Options {
         Self {
             listen: any(8443),
             admin_listen: any(9995),
-            certificate: CertificateSource::Folder("/var/run/linkerd/tls".into()),
+            certificate: CertificateSource::Folder(TLS_FOLDER.into()),
             registration: REGISTRATION.to_owned(),
+            service: SERVICE.to_owned(),
             clients: None,
             values: Some("/var/run/linkerd/config/values".into()),
             overrides: None,

@@ -11,8 +11,13 @@
 {{- end -}}
 {{- end -}}
 
+{{- /* What the webhook is in the control plane: Linkerd's injector, or another component beside it. */ -}}
+{{- define "outrigger.component" -}}
+{{- trimPrefix "linkerd-" .Values.name -}}
+{{- end -}}
+
 {{- define "outrigger.webhook.labels" -}}
-linkerd.io/control-plane-component: proxy-injector
+linkerd.io/control-plane-component: {{ include "outrigger.component" . }}
 linkerd.io/control-plane-ns: {{ toJson .Release.Namespace }}
 {{- end -}}
 
@@ -27,7 +32,7 @@ linkerd.io/control-plane-ns: {{ toJson .Release.Namespace }}
 {{- else if eq .Values.certificates.mode "self" -}}
 outrigger-certificates
 {{- else -}}
-linkerd-proxy-injector-k8s-tls
+{{- .Values.name }}-k8s-tls
 {{- end -}}
 {{- end -}}
 
