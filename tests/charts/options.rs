@@ -106,7 +106,11 @@ pub(crate) const ALL: [Options; 23] = [
         &[],
     ),
     webhook(36, &["-f", "../tests/charts/everything.yaml"], &[]),
-    webhook(36, &["--set", "name=linkerd-outrigger"], &[]),
+    webhook(
+        36,
+        &["--set", "name=linkerd-outrigger,certificates.clients.name=api-servers"],
+        &[],
+    ),
     webhook(
         36,
         &["--set", "name=linkerd-outrigger,certificates.mode=cert-manager"],
