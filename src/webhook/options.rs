@@ -103,8 +103,10 @@ pub struct Timings {
     /// How long bundles vouch for a certificate of the replicas' own before it is shown: API servers learn of a bundle by a
     /// watch, most within a second; one whose watch has failed tries again after half a minute.
     pub settle: Duration,
-    /// Between the first signal and the moment when no more connections are accepted: API servers need it to notice that
-    /// this pod is not ready any more. A refused connection may be a pod that is created without a proxy.
+    /// Between the first signal and the moment when no more connections are accepted: until then API servers' nodes must have
+    /// heard that this pod is not to be sent to any more. kube-proxy waits for a second between two updates of its rules
+    /// (`minSyncPeriod`), and takes several for one of many Services. A refused connection may be a pod that is created without
+    /// a proxy.
     pub linger: Duration,
     /// For requests that are under way after that. More than a request may take.
     pub drain: Duration,
@@ -120,7 +122,7 @@ impl Timings {
         head: Duration::from_secs(15),
         idle: Duration::from_secs(2 * 60),
         settle: Duration::from_secs(2 * 60),
-        linger: Duration::from_secs(3),
+        linger: Duration::from_secs(10),
         drain: Duration::from_secs(5),
     };
 }
