@@ -29,10 +29,13 @@ linkerd.io/control-plane-ns: {{ toJson .Release.Namespace }}
 {{- define "outrigger.secretName" -}}
 {{- if .Values.certificates.secretName -}}
 {{- .Values.certificates.secretName -}}
-{{- else if eq .Values.certificates.mode "self" -}}
+{{- else if ne .Values.certificates.mode "self" -}}
+{{- .Values.name }}-k8s-tls
+{{- else if eq .Values.name "linkerd-proxy-injector" -}}
 outrigger-certificates
 {{- else -}}
-{{- .Values.name }}-k8s-tls
+{{- /* A certificate is for one Service: who goes from one name to the other finds none of the other's. */ -}}
+{{- .Values.name }}-certificates
 {{- end -}}
 {{- end -}}
 
