@@ -10,12 +10,13 @@ use anyhow::{Context, Result, bail, ensure};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use clap::Args;
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io::Write;
 use std::net::IpAddr;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
+use tempfile::NamedTempFile;
 
 /// Arguments of `certs`.
 #[derive(Args, Clone, Debug)]
@@ -47,9 +48,15 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
         bail!("{} exists: give --force to replace it", folder.join(name).display());
     }
     create(folder).with_context(|| folder.display().to_string())?;
+    let mut written = Vec::new();
     for (name, text, mode) in files {
         let path = folder.join(name);
-        write(&path, text, mode).with_context(|| path.display().to_string())?;
+        let file = write(folder, text, mode).with_context(|| path.display().to_string())?;
+        written.push((path, file));
+    }
+    // Only what is whole takes its place, so that no certificate is left with another one's key.
+    for (path, file) in written {
+        file.persist(&path).with_context(|| path.display().to_string())?;
     }
     print(&format!("{}\n", STANDARD.encode(&made.authority)))
 }
@@ -74,21 +81,11 @@ fn create(folder: &Path) -> std::io::Result<()> {
     fs::create_dir_all(folder)
 }
 
-/// Writes a new file beside the old one and puts it in its place, so that no reader sees half of it and the mode holds
-/// from the start.
-#[expect(clippy::disallowed_methods, reason = "writing files is what the command is for")]
-fn write(path: &Path, text: &str, mode: u32) -> std::io::Result<()> {
-    let unfinished = path.with_extension("new");
-    match fs::remove_file(&unfinished) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(mode)
-        .open(&unfinished)?;
+/// Writes a file of another name into `folder`, so that no reader sees half of it; it goes where it is not kept.
+fn write(folder: &Path, text: &str, mode: u32) -> std::io::Result<NamedTempFile> {
+    let permissions = fs::Permissions::from_mode(mode);
+    let mut file = tempfile::Builder::new().permissions(permissions).tempfile_in(folder)?;
     file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    fs::rename(unfinished, path)
+    file.as_file().sync_all()?;
+    Ok(file)
 }

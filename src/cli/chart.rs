@@ -41,7 +41,7 @@ pub(super) const CNI: Chart = Chart {
 };
 
 /// The oldest server that the charts are for: `kubeVersion` of `Chart.yaml`.
-const OLDEST: Release = Release(23);
+pub(super) const OLDEST: Release = Release(23);
 
 /// What a chart is rendered for.
 #[derive(Clone, Debug)]

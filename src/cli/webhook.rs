@@ -165,6 +165,7 @@ mod tests {
             "--certificate-secret s",
             "--manage-certificate --certificate-secret a/b",
             "--webhook-configuration A",
+            "--service a/b",
             "--client-name a",
         ] {
             let words = std::iter::once("webhook").chain(wrong.split_whitespace());

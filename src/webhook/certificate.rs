@@ -19,8 +19,9 @@ pub(super) use object::Object;
 pub(super) use registration::Service;
 pub use standing::Standing;
 pub(super) use subject::common_name;
+pub(crate) use trust::Bundle;
 pub(super) use upkeep::Upkeep;
-pub use validity::{Validity, issuer, not_after, validity};
+pub use validity::{Validity, not_after, validity};
 
 use super::reload::{LoadError, Reloaded, Source};
 use arc_swap::ArcSwapOption;

@@ -14,6 +14,9 @@ pub const SECRET: &str = "linkerd-proxy-injector-k8s-tls";
 /// See [`SERVICE`].
 pub const REGISTRATION: &str = "linkerd-proxy-injector-webhook-config";
 
+/// The folder in which its certificate is mounted.
+pub const TLS_FOLDER: &str = "/var/run/linkerd/tls";
+
 /// What the server is started with. [`Options::in_cluster`] has the paths and ports of Linkerd's injector.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -25,6 +28,8 @@ pub struct Options {
     pub certificate: CertificateSource,
     /// The name of the `MutatingWebhookConfiguration` by which API servers call the server.
     pub registration: String,
+    /// The name of the Service that it names, in the control plane's namespace.
+    pub service: String,
     /// Who may connect; everybody where nothing says.
     pub clients: Option<ClientFiles>,
     /// The values document.
@@ -98,9 +103,10 @@ pub struct Timings {
     /// How long bundles vouch for a certificate of the replicas' own before it is shown: API servers learn of a bundle by a
     /// watch, most within a second; one whose watch has failed tries again after half a minute.
     pub settle: Duration,
-    /// Between the first signal and the moment when no more connections are accepted: API servers need it to notice that
-    /// this pod is not ready any more, and to use the connections that they have once more, for an answer tells them to leave.
-    /// A refused connection may be a pod that is created without a proxy.
+    /// Between the first signal and the moment when no more connections are accepted: until then API servers' nodes must have
+    /// heard that this pod is not to be sent to any more. kube-proxy waits for a second between two updates of its rules
+    /// (`minSyncPeriod`), and takes several for one of many Services. API servers use the connections that they have once
+    /// more meanwhile, and an answer tells them to leave. A refused connection may be a pod that is created without a proxy.
     pub linger: Duration,
     /// For requests that are under way after that. More than a request may take.
     pub drain: Duration,
@@ -116,7 +122,7 @@ impl Timings {
         head: Duration::from_secs(15),
         idle: Duration::from_secs(2 * 60),
         settle: Duration::from_secs(2 * 60),
-        linger: Duration::from_secs(3),
+        linger: Duration::from_secs(10),
         drain: Duration::from_secs(5),
     };
 }
@@ -133,8 +139,9 @@ impl Options {
         Self {
             listen: any(8443),
             admin_listen: any(9995),
-            certificate: CertificateSource::Folder("/var/run/linkerd/tls".into()),
+            certificate: CertificateSource::Folder(TLS_FOLDER.into()),
             registration: REGISTRATION.to_owned(),
+            service: SERVICE.to_owned(),
             clients: None,
             values: Some("/var/run/linkerd/config/values".into()),
             overrides: None,

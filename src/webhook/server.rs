@@ -8,7 +8,7 @@ use super::certificate::{
 use super::clients::Clients;
 use super::listener::{Limits, Listener, bind};
 use super::metrics::{Connections, Metrics, Reloads};
-use super::options::{CertificateSource, FactSource, Options, SERVICE, Timings};
+use super::options::{CertificateSource, FactSource, Options, Timings};
 use super::reload::{Change, LoadError, Reloaded, Source};
 use super::router::Entrance;
 use super::shutdown::{Phase, reached};
@@ -275,7 +275,7 @@ fn certificate(options: &Options) -> Result<Certificate, ServeError> {
 fn service(options: &Options) -> Service {
     Service {
         namespace: options.linkerd_namespace.clone(),
-        name: SERVICE.to_owned(),
+        name: options.service.clone(),
     }
 }
 

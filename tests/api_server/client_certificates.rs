@@ -2,14 +2,16 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use kube::Client;
-use serde_json::json;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::cluster::{
-    Authority, Cluster, FailurePolicy, Namespace, Options, Registration, Reply, Webhook, WebhookOptions, poll,
+    Authority, Cluster, FailurePolicy, Namespace, Options, Registration, Reply, UNASKED, Verb, Webhook, WebhookOptions,
+    call, create, poll,
 };
 use crate::scene::{CNI, INJECT};
 use crate::{mesh, pod};
@@ -136,6 +138,86 @@ async fn only_an_api_server_with_the_right_certificate_may_call() {
     fs::write(&wrong, ours.certificate()).unwrap();
     let taken = async || changing.takes().await.then_some(());
     poll(LIMIT, taken).await.expect("the new authority is in use");
+}
+
+/// The chart's values, with the authority in a ConfigMap of a name and key of one's own: what the webhook is started with is
+/// what the API server has stored.
+#[tokio::test]
+async fn what_the_chart_installs_asks_for_the_certificate() {
+    let (folder, ours) = (TempDir::new().unwrap(), Authority::new());
+    let cluster = cluster(&ours, folder.path()).await;
+    let client = cluster.client().await;
+    Namespace::create_named(&client, "linkerd", &[UNASKED], &[]).await;
+    let authority = json!({"metadata": {"name": "api-servers"}, "data": {"clients.pem": ours.certificate()}});
+    create(&client, "/api/v1/namespaces/linkerd/configmaps", &authority).await;
+    let values = "--set=certificates.clients.name=api-servers,certificates.clients.key=clients.pem";
+    let flags = installed_flags(
+        &cluster,
+        &client,
+        folder.path(),
+        &[values, &names("front-proxy,kube-apiserver")],
+    )
+    .await;
+    let flags: Vec<_> = flags.iter().map(String::as_str).collect();
+    let called = Called::new(&cluster, &client, &flags).await;
+    assert!(called.takes().await, "{}", called.webhook.log());
+    assert!(called.webhook.post(b"{}".to_vec()).await.is_err());
+
+    let flags = installed_flags(&cluster, &client, folder.path(), &[values, &names("front-proxy")]).await;
+    let flags: Vec<_> = flags.iter().map(String::as_str).collect();
+    let called = Called::new(&cluster, &client, &flags).await;
+    called
+        .refuses("it is of \\\"kube-apiserver\\\", and only front-proxy may connect")
+        .await;
+}
+
+fn names(names: &str) -> String {
+    format!("--set=certificates.clients.names={{{names}}}")
+}
+
+/// Applies the chart's Deployment, and returns the flags about clients that the pods of it get. What kubelet would mount is
+/// written into `folder`.
+async fn installed_flags(cluster: &Cluster, client: &Client, folder: &Path, values: &[&str]) -> Vec<String> {
+    let mut install = Command::new(env!("CARGO_BIN_EXE_outrigger"));
+    install.args([
+        "install",
+        "--server-version=1.36",
+        "--show-only=templates/deployment.yaml",
+    ]);
+    let printed = install.args(values).output().unwrap();
+    assert!(printed.status.success(), "{}", String::from_utf8_lossy(&printed.stderr));
+    let file = folder.join("deployment.yaml");
+    fs::write(&file, printed.stdout).unwrap();
+    let applied = cluster.kubectl(["apply", "--filename", file.to_str().unwrap()]);
+    assert!(applied.status.success(), "{}", String::from_utf8_lossy(&applied.stderr));
+
+    let path = "/apis/apps/v1/namespaces/linkerd/deployments/linkerd-proxy-injector";
+    let deployment = call(client, Verb::Get, path, None).await.unwrap().body;
+    let spec = &deployment["spec"]["template"]["spec"];
+    let named = |list: &Value| {
+        let found = list.as_array().unwrap().iter().find(|it| it["name"] == "clients");
+        found.unwrap_or_else(|| panic!("{list}")).clone()
+    };
+    let (mount, volume) = (named(&spec["containers"][0]["volumeMounts"]), named(&spec["volumes"]));
+    assert_eq!(mount["readOnly"], true);
+    let source = &volume["configMap"];
+    let path = format!(
+        "/api/v1/namespaces/linkerd/configmaps/{}",
+        source["name"].as_str().unwrap()
+    );
+    let map = call(client, Verb::Get, &path, None).await.unwrap().body;
+    for item in source["items"].as_array().unwrap() {
+        let text = map["data"][item["key"].as_str().unwrap()].as_str().unwrap();
+        fs::write(folder.join(item["path"].as_str().unwrap()), text).unwrap();
+    }
+    let arguments = spec["containers"][0]["args"].as_array().unwrap().iter();
+    let of_clients = arguments
+        .map(|it| it.as_str().unwrap())
+        .filter(|it| it.starts_with("--client-"));
+    let place = mount["mountPath"].as_str().unwrap();
+    of_clients
+        .map(|it| it.replace(place, folder.to_str().unwrap()))
+        .collect()
 }
 
 #[tokio::test]

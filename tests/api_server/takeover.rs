@@ -69,6 +69,9 @@ async fn there_and_back(setting: Setting) {
     assert!(told.len() >= CROWD);
     linkerds_alone(&told, "");
     ours_alone(&told, "who");
+    if let FailurePolicy::Fail = setting.policy {
+        ours_alone(&told, "ha");
+    }
     ours_alone(&told, "stand-down");
 
     let back = back(&mut stage, told.len()).await;
@@ -86,14 +89,17 @@ async fn there_and_back(setting: Setting) {
 async fn there(stage: &mut Stage) -> Vec<Told> {
     let mut crowd = Crowd::start(&stage.shapes, 0, "");
     crowd.more(PAUSE).await;
+    crowd.after("beside");
     stage.beside().await;
-    stage.step("plugin").await;
     crowd.more(PAUSE).await;
-    crowd.after("first");
-    stage.first().await;
     stage.until("who", "outrigger/").await;
     crowd.after("who");
     crowd.more(PAUSE).await;
+    if let FailurePolicy::Fail = stage.setting.policy {
+        stage.step("ha").await;
+        crowd.after("ha");
+        crowd.more(PAUSE).await;
+    }
     stage.step("stand-down").await;
     crowd.after("stand-down");
     crowd.more(PAUSE).await;
@@ -160,7 +166,6 @@ async fn an_upgrade_of_linkerd_and_an_outage_of_either_leave_no_gap() {
     )
     .await;
     stage.beside().await;
-    stage.first().await;
     stage.until("who", "outrigger/").await;
     stage.step("stand-down").await;
     let mut crowd = Crowd::start(&stage.shapes, 0, "taken over");
@@ -205,15 +210,8 @@ async fn in_the_wrong_order_each_pod_has_one_proxy_or_is_denied() {
         },
     )
     .await;
-    stage.beside().await;
     let mut crowd = Crowd::start(&stage.shapes, 0, "");
-    let last = |text: String| {
-        text.replace(
-            "| kubectl apply",
-            "| sed 's/name: linkerd-outrigger-webhook-config/name: zz/' | kubectl apply",
-        )
-    };
-    stage.step_with("first", last).await;
+    stage.beside_as("zz").await;
     let webhook = stage.webhook.as_ref().unwrap();
     poll(LIMIT, async || {
         webhook.read("/metrics").await.ok()?.1.contains(SEEN).then_some(())

@@ -1,6 +1,7 @@
 //! Files, folders and streams that are not what they should be.
 
 use crate::{command, finished, run};
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::symlink;
@@ -99,6 +100,11 @@ fn output_that_cannot_be_written_is_no_success() {
         ("version", 2),
         ("--help", 2),
         ("explain --help", 2),
+        ("install", 2),
+        ("install-cni", 2),
+        ("uninstall --cni", 2),
+        ("completion bash", 2),
+        ("certs --dns localhost --out pair", 2),
     ] {
         let full = File::options().write(true).open("/dev/full").unwrap();
         let output = command(folder.path(), arguments).stdout(full).output().unwrap();
@@ -129,5 +135,38 @@ fn a_reader_that_goes_away_changes_no_verdict() {
         drop(child.stdout.take());
         let run = finished(child.wait_with_output().unwrap(), arguments);
         assert_eq!(run.status, status, "{arguments}: {}", run.said);
+    }
+}
+
+/// A disk that is full in the middle: no file of a pair is replaced unless all are, and nothing is left beside them.
+#[test]
+fn certificates_are_written_whole_or_not_at_all() {
+    let folder = folder(&[]);
+    let names = |folder: &Path| -> BTreeMap<String, Vec<u8>> {
+        let files = fs::read_dir(folder).unwrap().flatten();
+        files
+            .map(|file| (file.file_name().into_string().unwrap(), fs::read(file.path()).unwrap()))
+            .collect()
+    };
+    // Of nothing; of one file, and a part of the next: what a process may write is limited as a full disk limits it.
+    for (limit, before) in [(0, false), (0, true), (1, true)] {
+        let out = folder.path().join(format!("pair-{limit}-{before}"));
+        // Names that make the second file longer than a kilobyte, which the first is not.
+        let host = "a.".repeat(120) + "a";
+        let certs = format!(
+            "certs --dns {host} --dns b.{host} --dns c.{host} --force --out {}",
+            out.display()
+        );
+        if before {
+            assert_eq!(run(folder.path(), &certs).status, 0);
+        } else {
+            fs::create_dir(&out).unwrap();
+        }
+        let old = names(&out);
+        let program = env!("CARGO_BIN_EXE_outrigger");
+        let script = format!("trap '' XFSZ; ulimit -f {limit}; exec {program} {certs}");
+        let output = Command::new("bash").args(["-c", &script]).output().unwrap();
+        finished(output, &script).expect_failure(2, "File too large");
+        assert_eq!(names(&out), old);
     }
 }

@@ -6,7 +6,7 @@ use crate::helm::helm;
 use crate::program::outrigger;
 
 /// A chart, an assignment that it refuses, the key as helm's schema names it, and words of the program's refusal.
-const WRONG: [(&str, &str, &str, &str); 17] = [
+const WRONG: [(&str, &str, &str, &str); 20] = [
     (
         "outrigger",
         "webhook.failurePolicy=Maybe",
@@ -87,6 +87,24 @@ const WRONG: [(&str, &str, &str, &str); 17] = [
     ),
     (
         "outrigger",
+        "name=injector",
+        "/name",
+        "name: \"injector\" is not allowed: expected one of \"linkerd-proxy-injector\", \"linkerd-outrigger\"",
+    ),
+    (
+        "outrigger",
+        "certificates.clients.kind=File",
+        "/certificates/clients/kind",
+        "certificates.clients.kind: \"File\" is not allowed: expected one of \"ConfigMap\", \"Secret\"",
+    ),
+    (
+        "outrigger",
+        "certificates.clients.key=a/b",
+        "/certificates/clients/key",
+        "certificates.clients.key: \"a/b\" is not allowed: expected the key of a ConfigMap or Secret",
+    ),
+    (
+        "outrigger",
         "imagePullSecrets[0].name=Pull",
         "/imagePullSecrets/0/name",
         "imagePullSecrets[0].name: \"Pull\" is not allowed: expected the name of an object",
@@ -160,6 +178,11 @@ fn what_only_a_template_can_see_is_refused_by_both_in_the_same_words() {
             "1.36",
             "autoscaling.enabled=true,autoscaling.minReplicas=9",
             "autoscaling.maxReplicas: 6 is less than autoscaling.minReplicas, 9",
+        ),
+        (
+            "1.36",
+            "certificates.clients.names={kube-apiserver}",
+            "certificates.clients.names: of no use while certificates.clients.name names no authority",
         ),
     ] {
         let set = format!("--set={assignment}");

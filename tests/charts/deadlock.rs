@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::accepted::{apply, objects};
 use crate::cluster::service::{change_entries, reach_on_loopback};
-use crate::cluster::{Authority, Cluster, Options, Reply, Verb, Webhook, WebhookOptions, call, create, poll};
+use crate::cluster::{Authority, Cluster, Reply, Verb, Webhook, WebhookOptions, call, create, poll, with_services};
 use crate::conformance_folder::conformance;
 use crate::helm::{helm, template};
 use crate::program::outrigger;
@@ -85,11 +85,7 @@ async fn a_cluster_that_restarts_needs_nobody_to_serve_the_webhook() {
     let Some(folder) = conformance() else { return };
     let text = fs::read_to_string(folder.join("situations/22-failure-policy-deadlock.yaml")).unwrap();
     // Services have addresses of the loopback, where the API server reaches them without any network.
-    let cluster = Cluster::start(Options {
-        flags: vec!["--service-cluster-ip-range=127.97.0.0/16".to_owned()],
-        ..Options::default()
-    });
-    let cluster = cluster.await.unwrap();
+    let cluster = Cluster::start(with_services("127.97.0.0/16")).await.unwrap();
     let client = cluster.client().await;
     let pods = arrange(&client, &text).await;
     assert_eq!(pods.iter().filter(|(_, expectation)| expectation.refused).count(), 1);
@@ -212,6 +208,42 @@ async fn opted_in_pods_of_opted_out_labels_wait(client: &Client, shop: &Value) {
             reply.message()
         );
     }
+}
+
+/// Where it fails open the pod is there all the same, without a proxy, and is named once the webhook is back.
+#[tokio::test]
+async fn what_came_up_without_a_proxy_is_named_afterwards() {
+    let Some(folder) = conformance() else { return };
+    let text = fs::read_to_string(folder.join("situations/22-failure-policy-deadlock.yaml")).unwrap();
+    let cluster = Cluster::start(with_services("127.98.0.0/16")).await.unwrap();
+    let client = cluster.client().await;
+    let pods = arrange(&client, &text).await;
+    apply(&cluster, &objects(&template("outrigger", "linkerd", 36, &[]), &[]), &[]);
+    let values = json!({"metadata": {"name": "linkerd-config"}, "data": {"values": "linkerdVersion: edge-26.11.1\n"}});
+    create(&client, "/api/v1/namespaces/linkerd/configmaps", &values).await;
+    for (pod, expectation) in &pods {
+        let namespace = pod["metadata"]["namespace"].as_str().unwrap();
+        let mut pod = pod.clone();
+        // Its quota of critical pods is a controller's to count.
+        pod["spec"].as_object_mut().unwrap().remove("priorityClassName");
+        let path = format!("/api/v1/namespaces/{namespace}/pods");
+        let reply = call(&client, Verb::Create, &path, Some(&pod)).await.unwrap();
+        assert_eq!(reply.code, 201, "{}: {}", expectation.pod, reply.message());
+        assert!(!reply.body.to_string().contains("linkerd-proxy\""), "{}", reply.body);
+    }
+    let kubeconfig = format!("--kubeconfig={}", cluster.kubeconfig().display());
+    let output = outrigger(&["check", "--proxy", "--output=json", &kubeconfig]);
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let line = answer["checks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|line| line["code"] == "pod_without_proxy");
+    let named = line.unwrap_or_else(|| panic!("{answer:#}"))["details"]
+        .as_array()
+        .unwrap();
+    let [named] = &named[..] else { panic!("{named:?}") };
+    assert!(named.as_str().unwrap().starts_with("shop/shop-web-x: "), "{named}");
 }
 
 /// The webhook's own pods: at least one starts after a restart, whatever is left of the cluster, and needs nobody else.

@@ -124,6 +124,18 @@ async fn the_agent_is_not_installed_where_its_volumes_are_refused() {
         &cluster,
         &["install", "agent", "outrigger-cni", "--namespace=linkerd-cni"],
     ));
+    // Who may not look says so, and prints nothing.
+    let text = fs::read_to_string(cluster.kubeconfig()).unwrap();
+    let mut configuration: Value = serde_json::from_str(&text).unwrap();
+    configuration["users"][0]["user"]["as"] = "stranger".into();
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("kubeconfig");
+    fs::write(&file, configuration.to_string()).unwrap();
+    let output = outrigger(&["install-cni", &format!("--kubeconfig={}", file.display())]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    let words = "namespace linkerd-cni: namespaces \"linkerd-cni\" is forbidden: User \"stranger\" cannot get";
+    assert_eq!((output.status.code(), &*output.stdout), (Some(2), &b""[..]));
+    assert!(said.contains(words), "{said}");
     // The server is asked for its release.
     let kubeconfig = format!("--kubeconfig={}", cluster.kubeconfig().display());
     let asked = printed(&["install-cni", &kubeconfig]);

@@ -35,3 +35,20 @@ fn rules_and_dashboards_are_those_of_the_chart() {
         assert_eq!(data[&name], read(&format!("dashboards/{name}")), "{name}");
     }
 }
+
+/// A series says by its label `namespace` whose pods it counts: a scrape must not put that of the webhook in its place.
+#[test]
+fn a_scrape_keeps_the_labels_that_series_have() {
+    let on = "monitoring.podMonitor.enabled=true,monitoring.serviceMonitor.enabled=true";
+    let rendered = objects(&printed(&["install", "--set", on]), &[]);
+    let mut endpoints = Vec::new();
+    for (kind, key) in [("PodMonitor", "podMetricsEndpoints"), ("ServiceMonitor", "endpoints")] {
+        let monitor = rendered.iter().find(|object| object["kind"] == kind).unwrap();
+        endpoints.extend(monitor["spec"][key].as_array().unwrap());
+    }
+    assert_eq!(endpoints.len(), 3);
+    assert!(
+        endpoints.iter().all(|endpoint| endpoint["honorLabels"] == true),
+        "{endpoints:?}"
+    );
+}

@@ -48,7 +48,7 @@ const fn cni(minor: u32, helm: &'static [&'static str], ours: &'static [&'static
 }
 
 /// Every option of the charts occurs in one of these.
-pub(crate) const ALL: [Options; 20] = [
+pub(crate) const ALL: [Options; 23] = [
     webhook(36, &[], &[]),
     webhook(29, &[], &[]),
     webhook(23, &[], &[]),
@@ -106,6 +106,33 @@ pub(crate) const ALL: [Options; 20] = [
         &[],
     ),
     webhook(36, &["-f", "../tests/charts/everything.yaml"], &[]),
+    webhook(
+        36,
+        &["--set", "name=linkerd-outrigger,certificates.clients.name=api-servers"],
+        &[],
+    ),
+    webhook(
+        36,
+        &["--set", "name=linkerd-outrigger,certificates.mode=cert-manager"],
+        &[],
+    ),
+    Options {
+        namespace: "mesh",
+        ..webhook(
+            24,
+            &[
+                "-f",
+                "outrigger/values-ha.yaml",
+                "--set",
+                "name=linkerd-outrigger,certificates.mode=secret,monitoring.podMonitor.enabled=true,networkPolicy.enabled=true",
+            ],
+            &[
+                "--ha",
+                "--set",
+                "name=linkerd-outrigger,certificates.mode=secret,monitoring.podMonitor.enabled=true,networkPolicy.enabled=true",
+            ],
+        )
+    },
     Options {
         namespace: "mesh",
         ..webhook(

@@ -1,13 +1,17 @@
 //! A look at the certificate where the webhook is reached another way than by its Service, and one that no CA has issued.
 
+use std::fs;
+use std::process::Command;
 use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+use tempfile::TempDir;
 
 use crate::answer::{Answer, run};
 use crate::cluster::{Port, poll};
-use crate::installation::{Installation, own_authority};
+use crate::installation::{Installation, expired, own_authority};
 
 /// The webhook looks for a new certificate every ten seconds.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -60,4 +64,57 @@ async fn a_certificate_that_is_its_own_authority_is_taken_where_the_api_server_t
     for code in ["serving_certificate", "handshake", "dry_run_injected"] {
         assert!(answer.has(code), "{code}: {answer:#?}");
     }
+}
+
+/// The chart's default: the replicas look after the certificate, in a Secret of its own, with rights that others need not have.
+#[tokio::test]
+async fn where_the_replicas_look_after_the_certificate_their_secret_and_rights_are_looked_at() {
+    let installation = Installation::new("127.109.0.0/16").await;
+    let kubeconfig = installation.kubeconfig();
+    let before = Answer::to(&kubeconfig, &[]);
+    assert!(
+        before.has("webhook_rights") && before.has("serving_certificate"),
+        "{before:#?}"
+    );
+
+    let secret =
+        json!({"metadata": {"name": "outrigger-certificates"}, "data": {"tls.crt": STANDARD.encode(expired())}});
+    installation.create("/api/v1/namespaces/linkerd/secrets", &secret).await;
+    let deployment = printed(&[
+        "install",
+        "--server-version=1.36",
+        "--show-only=templates/deployment.yaml",
+    ]);
+    let deployment: Value = serde_saphyr::from_str(&deployment).unwrap();
+    let path = "/apis/apps/v1/namespaces/linkerd/deployments/linkerd-proxy-injector";
+    installation.patch(path, &json!({"spec": deployment["spec"]})).await;
+    let answer = Answer::to(&kubeconfig, &[]);
+    assert!(answer.has("serving_certificate_expired"), "{answer:#?}");
+    let said = answer.says("webhook_lacks_rights");
+    for right in [
+        "patch secrets/outrigger-certificates in linkerd",
+        "patch mutatingwebhookconfigurations.admissionregistration.k8s.io/linkerd-proxy-injector-webhook-config",
+    ] {
+        assert!(said.lines().any(|line| line == right), "{right}: {said}");
+    }
+
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("rbac.yaml");
+    let roles = printed(&["install", "--server-version=1.36", "--show-only=templates/rbac.yaml"]);
+    fs::write(&file, roles).unwrap();
+    let applied = installation
+        .cluster
+        .kubectl(["apply", "--filename", file.to_str().unwrap()]);
+    assert!(applied.status.success(), "{}", String::from_utf8_lossy(&applied.stderr));
+    let answer = Answer::until(&kubeconfig, &[], "webhook_rights").await;
+    assert!(answer.has("serving_certificate_expired"), "{answer:#?}");
+}
+
+fn printed(arguments: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_outrigger"))
+        .args(arguments)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
 }

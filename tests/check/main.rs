@@ -25,6 +25,7 @@ mod broken;
 mod certificates;
 mod crowd;
 mod failing_plugin;
+mod half_installed;
 mod healthy;
 mod installation;
 mod rights;

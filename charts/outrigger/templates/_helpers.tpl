@@ -11,8 +11,13 @@
 {{- end -}}
 {{- end -}}
 
+{{- /* What the webhook is in the control plane: Linkerd's injector, or another component beside it. */ -}}
+{{- define "outrigger.component" -}}
+{{- trimPrefix "linkerd-" .Values.name -}}
+{{- end -}}
+
 {{- define "outrigger.webhook.labels" -}}
-linkerd.io/control-plane-component: proxy-injector
+linkerd.io/control-plane-component: {{ include "outrigger.component" . }}
 linkerd.io/control-plane-ns: {{ toJson .Release.Namespace }}
 {{- end -}}
 
@@ -24,10 +29,13 @@ linkerd.io/control-plane-ns: {{ toJson .Release.Namespace }}
 {{- define "outrigger.secretName" -}}
 {{- if .Values.certificates.secretName -}}
 {{- .Values.certificates.secretName -}}
-{{- else if eq .Values.certificates.mode "self" -}}
+{{- else if ne .Values.certificates.mode "self" -}}
+{{- .Values.name }}-k8s-tls
+{{- else if eq .Values.name "linkerd-proxy-injector" -}}
 outrigger-certificates
 {{- else -}}
-linkerd-proxy-injector-k8s-tls
+{{- /* A certificate is for one Service: who goes from one name to the other finds none of the other's. */ -}}
+{{- .Values.name }}-certificates
 {{- end -}}
 {{- end -}}
 

@@ -66,6 +66,8 @@ macro_rules! codes {
 
 codes! {
     ApiServer "api_server" Cluster ""
+    ServerTooOld "server_too_old" Cluster
+        "upgrade the server: nothing is installed there, and what is there already was never tested on it"
     ServerNewerThanKnown "server_newer_than_known" Cluster
         "take a newer outrigger: policies of this release may have changed"
     NativeSidecars "native_sidecars" Cluster ""
@@ -99,12 +101,14 @@ codes! {
     InjectorMissing "injector_missing" Installation
         "install again (docs/install.md), or start the Deployment again"
     InjectorNotReady "injector_not_ready" Installation
-        "see the events and logs of its pods: kubectl -n NAMESPACE describe deployment linkerd-proxy-injector"
+        "see the events and logs of its pods: kubectl -n NAMESPACE describe deployment DEPLOYMENT"
     InjectorVersion "injector_version" Installation ""
     InjectorVersionSkew "injector_version_skew" Installation
         "use the outrigger of the webhook's version: other versions may decide otherwise"
     TwoInjectors "two_injectors" Installation
         "delete one of them: two injectors behind one Service answer in turn, and decide differently"
+    InstalledTwice "installed_twice" Installation
+        "uninstall one, with its namespace and values: outrigger uninstall; they share registrations and cluster roles"
     LinkerdInjector "linkerd_injector" Installation ""
     PluginNamespaceLevel "plugin_namespace_level" Installation
         "label the namespace pod-security.kubernetes.io/enforce=privileged, as outrigger install-cni --create-namespace does"
@@ -141,6 +145,8 @@ codes! {
     CaBundleUnusable "ca_bundle_unusable" Certificates
         "put the base64 of the CA certificate in PEM into clientConfig.caBundle: see certs/README.md"
     ServingCertificate "serving_certificate" Certificates ""
+    ServingCertificateMissing "serving_certificate_missing" Certificates
+        "install again, or make the Secret: see docs/certificates.md"
     ServingCertificateUnreadable "serving_certificate_unreadable" Certificates
         "make the Secret anew: see certs/README.md"
     ServingCertificateEnding "serving_certificate_ending" Certificates
@@ -155,7 +161,7 @@ codes! {
     HandshakeBroken "handshake_broken" Certificates
         "see what listens at that address: the webhook speaks TLS on 8443 and plain HTTP on 9995; its log tells of handshakes that fail"
     HandshakeNotTried "handshake_not_tried" Certificates
-        "kubectl -n NAMESPACE port-forward deployment/linkerd-proxy-injector 8443, then --webhook-address localhost:8443"
+        "kubectl -n NAMESPACE port-forward deployment/DEPLOYMENT 8443, then --webhook-address localhost:8443"
     TrustAnchors "trust_anchors" Certificates ""
     TrustAnchorsUnreadable "trust_anchors_unreadable" Certificates
         "put certificates in PEM into the ConfigMap linkerd-identity-trust-roots: no proxy gets an identity with these"
@@ -169,6 +175,8 @@ codes! {
         "install again (docs/install.md, docs/takeover.md): no pod is sent to the webhook"
     WebhookRegisteredTwice "webhook_registered_twice" Webhook
         "docs/takeover.md: ours first, and then let Linkerd's select nothing; each pod goes to both"
+    WebhookOursTwice "webhook_ours_twice" Webhook
+        "delete one of them, and what is behind it: each pod waits for both, and the second finds nothing to do"
     WebhookWithoutPods "webhook_without_pods" Webhook
         "add the rule CREATE of pods, as outrigger install has it"
     WebhookWithoutEndpoints "webhook_without_endpoints" Webhook
@@ -206,7 +214,7 @@ codes! {
     DryRunTimeout "dry_run_timeout" Webhook
         "open the webhook's port (8443) from the control plane to the nodes in firewall or security group, or see why the webhook is slow"
     DryRunConnectionRefused "dry_run_connection_refused" Webhook
-        "nobody listens there: see to the Deployment linkerd-proxy-injector and to the Service's targetPort"
+        "nobody listens there: see to the Deployment DEPLOYMENT of NAMESPACE and to the Service's targetPort"
     DryRunTls "dry_run_tls" Webhook
         "make certificate and caBundle agree: see certs/README.md"
     DryRunUnreachable "dry_run_unreachable" Webhook

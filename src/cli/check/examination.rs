@@ -110,6 +110,12 @@ pub(super) async fn examine(arguments: &Arguments) -> Result<Answer> {
         changes = Some(changed);
     }
     findings.extend(subject.of_workloads(&judged));
+    if let Some(ours) = subject.injector() {
+        findings = findings
+            .into_iter()
+            .map(|finding| finding.naming(ours.names()))
+            .collect();
+    }
     findings.sort_by_key(|finding| finding.code.section());
     Ok(Answer {
         findings,
@@ -207,7 +213,7 @@ impl Subject<'_> {
         let mut findings = Vec::new();
         if let Some(deployments) = &self.facts.deployments {
             findings.extend(installation::judge(deployments, env!("CARGO_PKG_VERSION")));
-            findings.extend(self.rights(deployments).await);
+            findings.extend(self.rights().await);
         }
         findings.extend(certificates::judge(&self.certificates().await));
         if self.facts.webhooks.is_some() {
@@ -239,6 +245,14 @@ impl Subject<'_> {
         Ok(findings)
     }
 
+    /// The Deployment of our webhook.
+    fn injector(&self) -> Option<Injector<'_>> {
+        let deployments = self.facts.deployments.iter().flatten();
+        deployments
+            .filter_map(Injector::read)
+            .find(|injector| injector.is_ours())
+    }
+
     /// What must start before the webhook can.
     fn essential(&self) -> Vec<&Value> {
         let deployments = self.facts.deployments.iter().flatten();
@@ -256,11 +270,8 @@ impl Subject<'_> {
     }
 
     /// What the webhook's account may do; nothing where one may not ask for another.
-    async fn rights(&self, deployments: &[Value]) -> Option<Finding> {
-        let ours = deployments
-            .iter()
-            .filter_map(Injector::read)
-            .find(|injector| injector.is_ours())?;
+    async fn rights(&self) -> Option<Finding> {
+        let ours = self.injector()?;
         let (namespace, name) = ours.account()?;
         // Where the values say that every node has the plugin, nobody looks at its pods.
         let plugins = match self.installation.values.cni_enabled {
@@ -269,6 +280,8 @@ impl Subject<'_> {
         };
         let rights = permissions::of_webhook(&Needs {
             control_plane: namespace,
+            registration: ours.registration(),
+            secret: ours.secret().filter(|_| ours.manages_certificate()),
             plugins: &plugins.into_iter().map(|place| place.namespace).collect(),
             served: &self.facts.policies.served,
         });

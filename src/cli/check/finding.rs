@@ -2,6 +2,7 @@
 
 use super::code::{Code, Section};
 use serde::{Serialize, Serializer};
+use std::borrow::Cow;
 
 /// How it stands with something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,6 +26,8 @@ pub(super) struct Finding {
     pub(super) message: String,
     /// The objects that it is about, or what is said of each.
     pub(super) details: Vec<String>,
+    /// What to do about it; empty where there is nothing to do.
+    pub(super) hint: Cow<'static, str>,
 }
 
 impl Status {
@@ -66,7 +69,21 @@ impl Finding {
             status,
             message: message.into(),
             details: Vec::new(),
+            hint: code.cure().into(),
         }
+    }
+
+    /// The same where the webhook's Deployment is known, which a hint may be about.
+    #[must_use]
+    pub(super) fn naming(mut self, (namespace, deployment): (&str, &str)) -> Self {
+        if self.hint.contains("DEPLOYMENT") {
+            let named = self
+                .hint
+                .replace("DEPLOYMENT", deployment)
+                .replace("NAMESPACE", namespace);
+            self.hint = named.into();
+        }
+        self
     }
 
     /// The same where something that it depends on was not looked at: a tick is for what was.
@@ -106,11 +123,11 @@ impl Serialize for Finding {
             status: &'static str,
             message: &'a str,
             details: &'a [String],
-            hint: &'static str,
+            hint: &'a str,
         }
         let hint = match self.status {
             Status::Ok => "",
-            Status::Unknown | Status::Warning | Status::Failed => self.code.cure(),
+            Status::Unknown | Status::Warning | Status::Failed => &self.hint,
         };
         Fields {
             section: self.code.section(),
@@ -143,6 +160,15 @@ mod tests {
             failed,
             "what was seen does not get better"
         );
+    }
+
+    #[test]
+    fn a_hint_names_the_deployment_that_was_found() {
+        let finding = Finding::failed(Code::InjectorNotReady, "none is ready").naming(("mesh", "linkerd-outrigger"));
+        let wanted = "kubectl -n mesh describe deployment linkerd-outrigger";
+        assert!(finding.hint.ends_with(wanted), "{}", finding.hint);
+        let other = Finding::failed(Code::ServingCertificateNotTrusted, "not trusted");
+        assert_eq!(other.clone().naming(("mesh", "linkerd-outrigger")), other);
     }
 
     #[test]

@@ -11,9 +11,10 @@ mod withheld;
 
 pub(super) use withheld::{Part, Withheld, unseen};
 
+use super::rules::certificates::Stored;
 use super::rules::installation::Injector;
 use super::rules::proxies::{Running, asks_since};
-use super::rules::webhook::asks;
+use super::rules::webhook::{Endpoints, asks};
 use crate::cli::live::policies::{Policies, Scope};
 use crate::cli::live::{self, Resource, resource, tidied};
 use crate::cluster::{Owner, server_of};
@@ -67,10 +68,10 @@ pub(super) struct Gathered {
     pub(super) anchors: Option<String>,
     /// What a probe reports, where there is one.
     pub(super) probe: Option<Value>,
-    /// `tls.crt` of the webhook's Secret.
-    pub(super) secret: Option<Vec<u8>>,
-    /// Whether the webhook's Service has a ready endpoint, and where it is.
-    pub(super) endpoints: Option<bool>,
+    /// The webhook's Secret.
+    pub(super) secret: Stored,
+    /// Who stands behind the webhook's Service, and where it is.
+    pub(super) endpoints: Option<Endpoints>,
     pub(super) service_address: Option<String>,
     /// The Services behind registrations of injectors.
     pub(super) services: Vec<Value>,

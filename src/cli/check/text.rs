@@ -64,8 +64,8 @@ fn tell(text: &mut String, finding: &Finding, paint: Paint) {
         let more = finding.details.len() - DETAILS;
         text.push_str(&paint.line(&format!("    and {more} more, all of them with -o json"), Tone::Plain));
     }
-    if !code.cure().is_empty() {
-        text.push_str(&paint.line(&format!("    hint: {}", code.cure()), Tone::Plain));
+    if !finding.hint.is_empty() {
+        text.push_str(&paint.line(&format!("    hint: {}", finding.hint), Tone::Plain));
     }
 }
 

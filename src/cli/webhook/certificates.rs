@@ -1,7 +1,7 @@
 //! Flags about certificates: whose the webhook shows, and whose it asks for.
 
 use crate::cli::names::is_subdomain;
-use crate::webhook::options::{CertificateSource, ClientFiles, Options, REGISTRATION, SECRET};
+use crate::webhook::options::{CertificateSource, ClientFiles, Options, REGISTRATION, SECRET, SERVICE};
 use anyhow::{Result, ensure};
 use clap::Args;
 use std::path::PathBuf;
@@ -25,6 +25,9 @@ pub(super) struct Certificates {
     /// Webhook configuration by which API servers call the webhook
     #[arg(long, value_name = "NAME", default_value = REGISTRATION, value_parser = object)]
     webhook_configuration: String,
+    /// Service by which they call it, in the control plane's namespace
+    #[arg(long, value_name = "NAME", default_value = SERVICE, value_parser = object)]
+    service: String,
     /// Authority, in PEM, of the certificate that API servers must show; without one everybody may ask
     #[arg(long, value_name = "FILE")]
     client_ca: Option<PathBuf>,
@@ -47,6 +50,7 @@ impl Certificates {
             options.timings.settle = Duration::from_secs(seconds);
         }
         options.registration = self.webhook_configuration;
+        options.service = self.service;
         let names = self.client_name;
         options.clients = self.client_ca.map(|authority| ClientFiles { authority, names });
     }

@@ -108,7 +108,8 @@ impl Registration {
     /// Whether every entry's bundle vouches for `chain` at `now`; the error says why one does not.
     pub(super) fn vouches_for(&self, chain: &[CertificateDer<'static>], host: &str, now: i64) -> Result<(), String> {
         let mut bundles = self.entries.iter().map(|(_, bundle)| bundle);
-        bundles.try_for_each(|bundle| bundle.vouches_for(chain, host, now))
+        let refused = bundles.try_for_each(|bundle| bundle.vouches_for(chain, host, now));
+        refused.map_err(|error| error.to_string())
     }
 
     /// The patch that completes the bundles with `authorities`; nothing where they are complete.

@@ -3,7 +3,7 @@
 //! What is in it is read as an API server reads it, and never thrown away while it may be of use: replicas may still show a
 //! certificate of an authority that is not ours.
 
-use super::validity::validity;
+use super::validity::{issuer, validity};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use pem::{EncodeConfig, LineEnding, Pem, encode_config};
@@ -12,7 +12,7 @@ use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
-use rustls::{Error, RootCertStore};
+use rustls::{CertificateError, Error, RootCertStore};
 use std::time::Duration;
 
 /// The certificates of a `caBundle`.
@@ -82,20 +82,48 @@ impl Bundle {
     }
 
     /// Whether an API server that dials `host` takes `chain`, the server's certificate first, at `now`; the error says why
-    /// not.
-    pub(crate) fn vouches_for(&self, chain: &[CertificateDer<'static>], host: &str, now: i64) -> Result<(), String> {
-        let (leaf, intermediates) = chain.split_first().ok_or("there is no certificate")?;
+    /// not. It asks Go's `crypto/x509`, and here rustls is asked, which is stricter.
+    pub(crate) fn vouches_for(&self, chain: &[CertificateDer<'static>], host: &str, now: i64) -> Result<(), Error> {
+        let (leaf, intermediates) = chain.split_first().ok_or(Error::NoCertificatesPresented)?;
+        let parsed = ParsedCertificate::try_from(leaf)?;
+        let now = UnixTime::since_unix_epoch(Duration::from_secs(u64::try_from(now).unwrap_or_default()));
+        let algorithms = aws_lc_rs::default_provider().signature_verification_algorithms.all;
+        let signed = verify_server_cert_signed_by_trust_anchor(&parsed, &self.roots(), intermediates, now, algorithms);
+        match signed {
+            // To Go, a certificate that is itself in the bundle is a chain by itself, whoever issued it and be it a CA's
+            // (`Certificate.Verify`).
+            Err(error) if is_about_the_chain(&error) && self.certificates.contains(leaf) => {}
+            signed => signed?,
+        }
+        verify_host(&parsed, host)
+    }
+
+    /// Whether a certificate of the bundle, or another of `chain`, has the name of whoever issued the first of `chain`.
+    pub(crate) fn may_have_issued(&self, chain: &[CertificateDer<'static>]) -> bool {
+        let Some((leaf, intermediates)) = chain.split_first() else {
+            return false;
+        };
+        let mut known = self.roots();
+        known.add_parsable_certificates(intermediates.iter().cloned());
+        let issuer = issuer(leaf);
+        known.roots.iter().any(|root| Some(root.subject.as_ref()) == issuer)
+    }
+
+    fn roots(&self) -> RootCertStore {
         let mut roots = RootCertStore::empty();
         roots.add_parsable_certificates(self.certificates.iter().cloned());
-        let verify = || {
-            let leaf = ParsedCertificate::try_from(leaf)?;
-            let now = UnixTime::since_unix_epoch(Duration::from_secs(u64::try_from(now).unwrap_or_default()));
-            let algorithms = aws_lc_rs::default_provider().signature_verification_algorithms.all;
-            verify_server_cert_signed_by_trust_anchor(&leaf, &roots, intermediates, now, algorithms)?;
-            verify_host(&leaf, host)
-        };
-        verify().map_err(|error| error.to_string())
+        roots
     }
+}
+
+/// Whether the certificate itself is as it should be, and only who vouches for it is in doubt.
+fn is_about_the_chain(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::InvalidCertificate(
+            CertificateError::UnknownIssuer | CertificateError::BadSignature | CertificateError::Other(_)
+        )
+    )
 }
 
 /// Whether `leaf` has the name `host`.
@@ -190,7 +218,12 @@ mod tests {
         let (ours, others) = (issued(1, 10), issued(1, 10));
         let bundle = Bundle::of_pem(format!("{}{}", others.authority, ours.authority).as_bytes());
         assert_eq!(bundle.vouches_for(&chain(&ours), HOST, 2 * DAY), Ok(()));
-        let why = |bundle: &Bundle, host, day: i64| bundle.vouches_for(&chain(&ours), host, day * DAY).unwrap_err();
+        let why = |bundle: &Bundle, host, day: i64| {
+            bundle
+                .vouches_for(&chain(&ours), host, day * DAY)
+                .unwrap_err()
+                .to_string()
+        };
         assert!(
             why(&bundle, "a.b.svc", 2).contains("not valid for name"),
             "{}",
@@ -210,5 +243,10 @@ mod tests {
         );
         assert!(why(&Bundle::default(), HOST, 2).contains("UnknownIssuer"));
         assert!(bundle.vouches_for(&[], HOST, 0).is_err());
+        // One that is in the bundle itself needs nobody else, but the name.
+        let pinned = Bundle::of_pem(ours.certificate.as_bytes());
+        assert_eq!(pinned.vouches_for(&chain(&ours), HOST, 2 * DAY), Ok(()));
+        assert!(why(&pinned, "a.b.svc", 2).contains("not valid for name"));
+        assert!(why(&pinned, HOST, 11).contains("expired"));
     }
 }

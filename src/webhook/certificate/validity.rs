@@ -35,7 +35,7 @@ pub fn validity(certificate: &CertificateDer<'_>) -> Option<Validity> {
 }
 
 /// The name of a certificate's issuer, the content of its DER; nothing where the certificate cannot be read.
-pub fn issuer<'c>(certificate: &'c CertificateDer<'_>) -> Option<&'c [u8]> {
+pub(super) fn issuer<'c>(certificate: &'c CertificateDer<'_>) -> Option<&'c [u8]> {
     from_issuer(certificate).map(|(issuer, _)| issuer)
 }
 

@@ -143,3 +143,29 @@ async fn a_certificate_that_others_look_after_is_judged_and_holds_nobody_up() {
     );
     assert_eq!(bad.read("/ready").await.unwrap().0, 200);
 }
+
+/// Somebody installs once more, in another namespace: the registration, of which there is one in a cluster, calls that Service.
+#[tokio::test]
+async fn a_registration_that_another_installation_has_taken_is_named() {
+    let site = Site::new().await;
+    let shop = site.register().await;
+    let replicas = site.start_both().await;
+    shop.open().await;
+    site.reregister(|configuration| {
+        for entry in configuration["webhooks"].as_array_mut().unwrap() {
+            entry["clientConfig"]["service"]["namespace"] = "second".into();
+        }
+    })
+    .await;
+    let taken = site.registered().await;
+    for replica in &replicas {
+        tells(replica, "outrigger_certificate_failing", 1).await;
+        let (log, service) = (replica.log(), &site.namespace.name);
+        let words = format!(
+            "{}: no entry calls Service {service}/linkerd-proxy-injector",
+            site.registration
+        );
+        assert!(log.contains(&words), "{log}");
+    }
+    assert_eq!(site.registered().await, taken, "what is another's is left alone");
+}

@@ -42,7 +42,7 @@ impl Pair {
     }
 }
 
-/// A shell in a folder with the manifests, as somebody has it who follows the document.
+/// A shell in a folder, as somebody has it who follows the document.
 pub(crate) struct Script {
     folder: TempDir,
     kubeconfig: PathBuf,
@@ -54,18 +54,9 @@ pub(crate) struct Script {
 impl Script {
     pub(crate) fn new(kubeconfig: PathBuf, linkerd: &str, application: &str) -> Self {
         let folder = TempDir::new().unwrap();
-        for part in ["webhook-config", "webhook-config/ha", "cni-config"] {
-            fs::create_dir(folder.path().join(part)).unwrap();
-            for entry in fs::read_dir(repository().join(part)).unwrap() {
-                let path = entry.unwrap().path();
-                if path.is_file() {
-                    fs::copy(&path, folder.path().join(part).join(path.file_name().unwrap())).unwrap();
-                }
-            }
-        }
         let document = fs::read_to_string(repository().join("docs/takeover.md")).unwrap();
         let names = step(&document, "names");
-        assert!(names.starts_with("NS=linkerd APP=shop\n"), "{names}");
+        assert!(names.starts_with("NS=linkerd APP=shop "), "{names}");
         let names = names.replacen("NS=linkerd APP=shop", &format!("NS={linkerd} APP={application}"), 1);
         Self {
             folder,
@@ -78,15 +69,6 @@ impl Script {
     /// The folder that the steps run in.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
-    }
-
-    /// Rewrites a file of the folder.
-    pub(crate) fn edit(&self, file: &str, change: impl FnOnce(String) -> String) {
-        let path = self.folder.path().join(file);
-        let text = fs::read_to_string(&path).unwrap();
-        let changed = change(text.clone());
-        assert_ne!(text, changed, "{file}");
-        fs::write(path, changed).unwrap();
     }
 
     /// What a step of the document is.

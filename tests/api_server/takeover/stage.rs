@@ -25,6 +25,8 @@ use crate::scene::{ENFORCE, INJECT};
 /// Whoever waits, waits for kubectl or for a watch of the API server's.
 const LIMIT: Duration = Duration::from_secs(60);
 
+const REGISTRATIONS: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
+
 /// What a test may choose.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setting {
@@ -130,50 +132,55 @@ impl Stage {
 
     /// The first step, with somebody who runs the pods of the Deployment that it makes.
     pub(crate) async fn beside(&mut self) {
-        let (_, webhook) = tokio::join!(self.step("beside"), self.run_deployment());
+        self.beside_as("linkerd-outrigger-webhook-config").await;
+    }
+
+    /// The same with a registration of another name.
+    pub(crate) async fn beside_as(&mut self, registration: &str) {
+        let other = format!("| sed 's/linkerd-outrigger-webhook-config/{registration}/' | kubectl apply");
+        let change = |text: String| text.replace("| kubectl apply", &other);
+        let (_, webhook) = tokio::join!(self.step_with("beside", change), self.run_deployment(registration));
         self.webhook = Some(webhook);
     }
 
-    /// The second step: with the file that fits the failure policy.
-    pub(crate) async fn first(&self) {
-        self.step_with("first", |text| self.with_policy(&text)).await;
-    }
-
-    pub(crate) fn with_policy(&self, text: &str) -> String {
-        match self.setting.policy {
-            FailurePolicy::Ignore => text.to_owned(),
-            FailurePolicy::Fail => text.replace("webhook-config/mutating", "webhook-config/ha/mutating"),
-        }
-    }
-
-    async fn run_deployment(&self) -> Webhook {
+    async fn run_deployment(&self, registration: &str) -> Webhook {
         const NAME: &str = "linkerd-outrigger";
         let namespace = self.setting.namespace;
-        let path = format!("/apis/apps/v1/namespaces/{namespace}/deployments/{NAME}");
-        let made = async || {
-            let reply = call(&self.client, Verb::Get, &path, None).await.unwrap();
-            reply.accepted().then_some(())
-        };
-        poll(LIMIT, made).await.expect("the step makes a Deployment");
+        // It is made last.
+        let registered = self.made(&format!("{REGISTRATIONS}/{registration}")).await;
         let listen = serve(&self.client, namespace, NAME).await;
-        for policy in [FailurePolicy::Ignore, FailurePolicy::Fail] {
-            let with_port = |text: String| {
-                let port = format!("      path: /\n      port: {}\n", listen.number());
-                text.replace("      path: /\n", &port)
-            };
-            self.script.edit(policy.file(), with_port);
+        let mut entries = registered["webhooks"].clone();
+        for entry in entries.as_array_mut().unwrap() {
+            entry["clientConfig"]["service"]["port"] = listen.number().into();
         }
-        let Pair { certificate, key, .. } = Pair::read(&self.script.folder().join("tls"));
+        let (path, patch) = (format!("{REGISTRATIONS}/{registration}"), json!({"webhooks": entries}));
+        let reply = call(&self.client, Verb::Patch, &path, Some(&patch)).await.unwrap();
+        assert!(reply.accepted(), "{}", reply.body);
+        let path = format!("/apis/apps/v1/namespaces/{namespace}/deployments/{NAME}");
+        let deployment = self.made(&path).await;
+        let arguments = deployment["spec"]["template"]["spec"]["containers"][0]["args"].as_array();
+        let arguments = arguments.unwrap().iter().map(|it| it.as_str().unwrap().to_owned());
+        let given = |it: &String| it == "webhook" || it == "--manage-certificate";
         let options = WebhookOptions {
-            flags: vec![format!("--linkerd-namespace={namespace}")],
+            flags: arguments.filter(|it| !given(it)).collect(),
+            manages_certificate: true,
             listen,
-            pair: Some((certificate, key)),
             kubeconfig: Some(self.cluster.account_kubeconfig_in(namespace, NAME).await),
             ..WebhookOptions::with_values(&self.values)
         };
         let webhook = Webhook::start(&self.cluster, options).await;
         report_ready(&self.client, namespace, NAME).await;
         webhook.unwrap_or_else(|message| panic!("{message}"))
+    }
+
+    /// Waits for an object that a step makes.
+    async fn made(&self, path: &str) -> Value {
+        let found = async || {
+            let reply = call(&self.client, Verb::Get, path, None).await.unwrap();
+            reply.accepted().then_some(reply.body)
+        };
+        let found = poll(LIMIT, found).await;
+        found.unwrap_or_else(|| panic!("the step makes {path}"))
     }
 }
 
@@ -205,13 +212,16 @@ fn apply(cluster: &Cluster, script: &Script, objects: &[Value]) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Gives a Service a port that needs no rights, and returns it.
+/// Gives a Service one more port, which needs no rights, and returns it.
 async fn serve(client: &Client, namespace: &str, name: &str) -> Port {
     let path = format!("/api/v1/namespaces/{namespace}/services/{name}");
     let service = call(client, Verb::Get, &path, None).await.unwrap().body;
     let address: Ipv4Addr = service["spec"]["clusterIP"].as_str().unwrap().parse().unwrap();
     let port = Port::reserve_on(address);
-    let patch = json!({"spec": {"ports": [{"name": "proxy-injector", "port": port.number()}]}});
+    let mut ports = service["spec"]["ports"].clone();
+    let own = json!({"name": "of-the-test", "port": port.number()});
+    ports.as_array_mut().unwrap().push(own);
+    let patch = json!({"spec": {"ports": ports}});
     let reply = call(client, Verb::Patch, &path, Some(&patch)).await.unwrap();
     assert!(reply.accepted(), "{}", reply.body);
     port

@@ -3,6 +3,8 @@
 use super::withheld::Need;
 use super::{Gatherer, Part, Values};
 use crate::cli::check::rules::admission::{Target, Webhook};
+use crate::cli::check::rules::certificates::Stored;
+use crate::cli::check::rules::webhook::Endpoints;
 use crate::cli::installation::OVERRIDES;
 use crate::cli::live::{self, resource};
 use crate::policy::probe::CONFIG_MAP;
@@ -48,21 +50,28 @@ impl Gatherer<'_> {
         }
     }
 
-    /// The Secret that our Deployment names, else Linkerd's. The certificate alone is kept: the key is nobody's business.
-    pub(super) async fn secret(&mut self, namespace: &str, name: Option<&str>) -> Result<Option<Vec<u8>>> {
-        let name = name.unwrap_or("linkerd-proxy-injector-k8s-tls");
+    /// The Secret of that name, in which the certificate of our Deployment is. The certificate alone is kept: the key is
+    /// nobody's business.
+    pub(super) async fn secret(&mut self, namespace: &str, name: Option<&str>) -> Result<Stored> {
+        let Some(name) = name else {
+            return Ok(Stored::Unknown);
+        };
         let secret = live::get(self.client, &resource::SECRETS, Some(namespace), name).await;
         let need = of_control_plane("the webhook's certificate on disk");
         let secret = self.unless_refused(secret, (&resource::SECRETS, Some(namespace)), need)?;
-        let certificate = secret.flatten().and_then(|secret| {
-            let text = secret.pointer("/data")?.get("tls.crt")?.as_str()?;
-            STANDARD.decode(text).ok()
-        });
-        Ok(certificate)
+        Ok(match secret {
+            None => Stored::Unknown,
+            Some(None) => Stored::Missing(format!("{namespace}/{name}")),
+            Some(Some(secret)) => {
+                let text = secret.pointer("/data").and_then(|data| data.get("tls.crt")?.as_str());
+                let certificate = text.and_then(|text| STANDARD.decode(text).ok());
+                Stored::Certificate(certificate.unwrap_or_default())
+            }
+        })
     }
 
     /// Whether somebody stands behind the Service that the injector is registered with, and its address.
-    pub(super) async fn service(&mut self, webhooks: Option<&[Value]>) -> Result<(Option<bool>, Option<String>)> {
+    pub(super) async fn service(&mut self, webhooks: Option<&[Value]>) -> Result<(Option<Endpoints>, Option<String>)> {
         let webhooks = Webhook::all(webhooks.unwrap_or_default());
         let injector = webhooks.iter().find(|webhook| webhook.is_injector());
         let (namespace, name, port) = match injector.and_then(Webhook::target) {
@@ -84,7 +93,7 @@ impl Gatherer<'_> {
             (address != "None").then(|| format!("{address}:{port}"))
         });
         if found.is_none() {
-            return Ok((Some(false), None));
+            return Ok((Some(Endpoints::NoService), None));
         }
         let of_service = |slice: Value| {
             let owner = slice
@@ -101,7 +110,10 @@ impl Gatherer<'_> {
                 of_service,
             )
             .await?;
-        let ready = slices.map(|slices| slices.iter().any(has_ready_endpoint));
+        let ready = slices.map(|slices| match slices.iter().any(has_ready_endpoint) {
+            true => Endpoints::Ready,
+            false => Endpoints::NoneReady,
+        });
         Ok((ready, address))
     }
 }

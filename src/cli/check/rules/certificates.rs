@@ -2,10 +2,10 @@
 
 use crate::cli::check::code::Code;
 use crate::cli::check::finding::{Finding, count};
-use crate::webhook::certificate::validity;
+use crate::webhook::certificate::{Bundle, validity};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use trust::{Bundle, Standing, Trust};
+use trust::{Standing, Trust};
 
 mod trust;
 
@@ -41,6 +41,18 @@ pub(in crate::cli::check) enum Presented {
     },
 }
 
+/// What there is of the Secret that the webhook's certificate is in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::cli::check) enum Stored {
+    /// It may not be read, or nobody knows which it is.
+    #[default]
+    Unknown,
+    /// The Secret of that name is not there.
+    Missing(String),
+    /// `tls.crt`, PEM; empty where there is none.
+    Certificate(Vec<u8>),
+}
+
 /// What there is of certificates; all of it PEM but for what was presented.
 #[derive(Clone, Debug, Default)]
 pub(in crate::cli::check) struct Certificates {
@@ -48,8 +60,8 @@ pub(in crate::cli::check) struct Certificates {
     pub(in crate::cli::check) bundle: Option<String>,
     /// The name that the certificate must have.
     pub(in crate::cli::check) host: Option<String>,
-    /// `tls.crt` of the Secret; nothing where it may not be read or is not there.
-    pub(in crate::cli::check) secret: Option<Vec<u8>>,
+    /// The Secret.
+    pub(in crate::cli::check) secret: Stored,
     /// What was presented; nothing where there is nobody to speak to.
     pub(in crate::cli::check) presented: Option<Presented>,
     /// The trust anchors; nothing where they are not known.
@@ -62,22 +74,27 @@ pub(in crate::cli::check) struct Certificates {
 pub(in crate::cli::check) fn judge(certificates: &Certificates) -> Vec<Finding> {
     let mut findings = Vec::new();
     let bundle = certificates.bundle.as_ref().map(|bundle| Bundle::read(bundle));
-    findings.extend(bundle.as_ref().map(|bundle| match bundle {
-        Ok(bundle) => Finding::ok(
+    findings.extend(bundle.as_ref().map(|bundle| match bundle.certificates() {
+        [] => Finding::failed(Code::CaBundleUnusable, "caBundle holds no certificate in PEM"),
+        certificates => Finding::ok(
             Code::CaBundle,
-            format!("caBundle holds {}", count(bundle.len(), "certificate")),
+            format!("caBundle holds {}", count(certificates.len(), "certificate")),
         ),
-        Err(why) => Finding::failed(Code::CaBundleUnusable, format!("caBundle: {why}")),
     }));
-    let bundle = bundle.and_then(Result::ok);
+    let bundle = bundle.filter(|bundle| !bundle.certificates().is_empty());
     let trust = Trust {
         bundle: bundle.as_ref(),
         host: certificates.host.as_deref(),
         now: certificates.now,
     };
-    if let Some(pem) = &certificates.secret {
-        findings.push(stored(pem, &trust));
-    }
+    findings.extend(match &certificates.secret {
+        Stored::Certificate(pem) => Some(stored(pem, &trust)),
+        Stored::Missing(name) => {
+            let message = format!("there is no Secret {name}, from which the webhook has its certificate");
+            Some(Finding::failed(Code::ServingCertificateMissing, message))
+        }
+        Stored::Unknown => None,
+    });
     if let Some(presented) = &certificates.presented {
         findings.push(spoken(presented, &trust));
     }

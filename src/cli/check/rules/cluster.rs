@@ -1,6 +1,7 @@
 //! Releases of server and kubelets, and nodes on which no proxy can be redirected to.
 
 use super::{label, name};
+use crate::cli::chart::OLDEST;
 use crate::cli::check::code::Code;
 use crate::cli::check::finding::{Finding, count};
 use crate::pod::{list, text};
@@ -55,6 +56,10 @@ pub(in crate::cli::check) fn judge(hosts: &Hosts<'_>) -> Vec<Finding> {
         .unwrap_or_default();
     let message = format!("the API server answers: Kubernetes {release}{emulated}");
     let mut findings = vec![Finding::ok(Code::ApiServer, message)];
+    if release < OLDEST {
+        let message = format!("Kubernetes {release} is older than {OLDEST}, the oldest that is supported");
+        findings.push(Finding::failed(Code::ServerTooOld, message));
+    }
     if release > Release::NEWEST {
         let message = format!(
             "Kubernetes {release} is newer than {}, the newest that this outrigger knows",

@@ -3,9 +3,10 @@
 use super::admission::COMPONENTS;
 use super::{label, name, namespace, place};
 use crate::cli::check::code::Code;
-use crate::cli::check::finding::Finding;
+use crate::cli::check::finding::{Finding, count};
 use crate::config::annotation::CONTROL_PLANE_COMPONENT;
 use crate::pod::{image, list, text};
+use crate::webhook::options::{REGISTRATION, SECRET, TLS_FOLDER};
 use serde_json::{Map, Value};
 
 /// The name of the Deployment, Linkerd's and ours.
@@ -50,11 +51,50 @@ impl<'a> Injector<'a> {
         of(self) == of(other)
     }
 
-    /// The Secret of its certificate.
+    /// The Secret of its certificate: that which its replicas look after, else that which is mounted where they serve from.
     pub(in crate::cli::check) fn secret(self) -> Option<&'a str> {
+        if self.manages_certificate() {
+            return Some(self.flag("--certificate-secret").unwrap_or(SECRET));
+        }
+        let folder = self.flag("--tls-dir").unwrap_or(TLS_FOLDER);
+        let mounts = || self.containers().flat_map(|container| list(container, "volumeMounts"));
+        let mount = mounts().find(|mount| text(mount, "mountPath").is_some_and(|path| path == folder))?;
         let spec = self.0.pointer("/spec/template/spec")?;
-        let volume = list(spec, "volumes").find(|volume| text(volume, "name") == Some("tls"))?;
+        let volume = list(spec, "volumes").find(|volume| text(volume, "name") == text(mount, "name"))?;
         volume.pointer("/secret/secretName")?.as_str()
+    }
+
+    /// Whether its replicas look after the certificate themselves.
+    pub(in crate::cli::check) fn manages_certificate(self) -> bool {
+        self.arguments().any(|argument| argument == "--manage-certificate")
+    }
+
+    /// The name of the registration that it takes for its own.
+    pub(in crate::cli::check) fn registration(self) -> &'a str {
+        self.flag("--webhook-configuration").unwrap_or(REGISTRATION)
+    }
+
+    /// Namespace and name.
+    pub(in crate::cli::check) fn names(self) -> (&'a str, &'a str) {
+        (namespace(self.0), name(self.0))
+    }
+
+    /// The value of a flag: after its `=`, or the next argument.
+    fn flag(self, flag: &str) -> Option<&'a str> {
+        let mut arguments = self.arguments();
+        while let Some(argument) = arguments.next() {
+            match argument.strip_prefix(flag) {
+                Some("") => return arguments.next(),
+                Some(rest) if rest.starts_with('=') => return rest.strip_prefix('='),
+                Some(_) | None => {}
+            }
+        }
+        None
+    }
+
+    fn arguments(self) -> impl Iterator<Item = &'a str> + use<'a> {
+        let arguments = self.containers().flat_map(|container| list(container, "args"));
+        arguments.filter_map(Value::as_str)
     }
 
     /// The tag of its image; nothing where it has none, or a digest alone.
@@ -100,6 +140,10 @@ pub(in crate::cli::check) fn judge(deployments: &[Value], version: &str) -> Vec<
         });
         let message = "Linkerd's injector and ours are both there";
         findings.push(Finding::failed(Code::TwoInjectors, message).with(titles));
+    }
+    if ours.len() > 1 {
+        let message = format!("{} run outrigger webhook", count(ours.len(), "Deployment"));
+        findings.push(Finding::warning(Code::InstalledTwice, message).with(ours.iter().map(|it| it.place())));
     }
     if let Some(&injector) = ours.first() {
         findings.extend([running(injector), same_version(injector, version)]);
@@ -172,8 +216,37 @@ mod tests {
         let well = [("injector_running", "ok"), ("injector_version", "ok")];
         assert_eq!(codes(slice::from_ref(&ours)), well);
         assert_eq!(codes(slice::from_ref(&linkerds)), [("injector_missing", "failed")]);
+        let second = deployment("c", "localhost:5000/outrigger:0.1.0", "webhook", 2);
+        assert_eq!(codes(&[ours.clone(), second])[0], ("installed_twice", "warning"));
         assert_eq!(codes(&[ours, linkerds])[0], ("two_injectors", "failed"));
         assert!(Injector::read(&json!({"metadata": {"name": "web"}})).is_none());
+    }
+
+    #[test]
+    fn the_secret_is_the_one_that_its_flags_and_volumes_name() {
+        let injector = |arguments: Value| {
+            json!({"metadata": {"name": DEPLOYMENT}, "spec": {"template": {"spec": {
+                "containers": [{"args": arguments, "volumeMounts": [
+                    {"name": "pair", "mountPath": "/var/run/linkerd/tls"}, {"name": "other", "mountPath": "/tls"}]}],
+                "volumes": [{"name": "other", "secret": {"secretName": "o"}}, {"name": "pair", "secret": {"secretName": "p"}}],
+            }}}})
+        };
+        for (arguments, secret) in [
+            (json!(["webhook"]), "p"),
+            (json!(["webhook", "--tls-dir", "/tls"]), "o"),
+            (json!(["webhook", "--manage-certificate"]), SECRET),
+            (
+                json!(["webhook", "--manage-certificate", "--certificate-secret=s"]),
+                "s",
+            ),
+        ] {
+            let deployment = injector(arguments.clone());
+            let injector = Injector::read(&deployment).unwrap();
+            assert_eq!(injector.secret(), Some(secret), "{arguments}");
+            assert_eq!(injector.registration(), REGISTRATION);
+        }
+        let named = injector(json!(["webhook", "--webhook-configuration=ours"]));
+        assert_eq!(Injector::read(&named).unwrap().registration(), "ours");
     }
 
     #[test]

@@ -1,41 +1,19 @@
-//! Who may do what: the account that installs, and the webhook's. What each needs is what the manifests say.
+//! Who may do what: the account that installs, and the webhook's. What each needs is what the charts say.
 
 use super::{name, namespace};
+use crate::cli::chart::{CNI, Chart, OLDEST, Target, WEBHOOK};
 use crate::cli::check::code::Code;
 use crate::cli::check::finding::{Finding, count};
-use crate::pod::{list, manifest, text};
+use crate::pod::{list, text};
 use crate::policy::Release;
 use crate::policy::installed::Source;
-use serde_json::Value;
+use crate::webhook::options::SERVICE;
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fmt;
 
-macro_rules! manifests {
-    ($($file:literal)*) => { [$(($file, include_str!(concat!("../../../../", $file)))),*] };
-}
-
-/// What an installation consists of: path and text of each file.
-const INSTALLED: [(&str, &str); 7] = manifests! {
-    "webhook-config/rbac.yaml" "webhook-config/service.yaml" "webhook-config/deployment.yaml"
-    "webhook-config/mutating-webhook-configuration.yaml"
-    "cni-config/namespace.yaml" "cni-config/rbac.yaml" "cni-config/daemonset.yaml"
-};
-
-/// What may be installed beside it.
-const OPTIONAL: [(&str, &str); 5] = manifests! {
-    "cni-config/node-restriction.yaml" "webhook-config/probe/rbac.yaml" "webhook-config/probe/dry-run-only.yaml"
-    "webhook-config/probe/grant/create-pods.yaml" "webhook-config/probe/deployment.yaml"
-};
-
-/// The namespaces in which the manifests have the control plane, and the CNI plugin.
-const CONTROL_PLANE: &str = "linkerd";
+/// The namespace of the CNI plugin in what is rendered.
 const PLUGIN: &str = "linkerd-cni";
-
-/// The webhook's account in the manifests.
-const WEBHOOK: &str = "linkerd-proxy-injector";
-
-/// The first release with `ValidatingAdmissionPolicy` in `admissionregistration.k8s.io/v1`.
-const ADMISSION_POLICIES: Release = Release(30);
 
 /// A right that is needed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,33 +63,38 @@ pub(in crate::cli::check) struct ToInstall {
 pub(in crate::cli::check) struct Needs<'a> {
     /// The control plane's namespace.
     pub(in crate::cli::check) control_plane: &'a str,
+    /// The name of its registration.
+    pub(in crate::cli::check) registration: &'a str,
+    /// The Secret of the certificate that the replicas look after themselves, where they do.
+    pub(in crate::cli::check) secret: Option<&'a str>,
     /// Where the CNI plugin has pods that the webhook looks at.
     pub(in crate::cli::check) plugins: &'a BTreeSet<String>,
     /// Policies that not every server has, and this one has.
     pub(in crate::cli::check) served: &'a [Source],
 }
 
-/// What creating the objects of `webhook-config` and `cni-config` takes on a server of `release`, the control plane in
-/// `namespace`.
+/// What creating the objects of both charts takes on a server of `release`, the control plane in `namespace`.
 pub(in crate::cli::check) fn to_install(namespace: &str, release: Release) -> ToInstall {
-    let mut needed = created(&INSTALLED, namespace);
-    // What `outrigger certs` has made goes into a Secret, which no manifest has.
-    needed.push(Right::create("", "secrets".to_owned(), Some(namespace.to_owned())));
-    let mut optional = created(&OPTIONAL, namespace);
-    optional.retain(|right| release >= ADMISSION_POLICIES || !right.resource.starts_with("validatingadmission"));
+    let render = |of_webhook: Value, of_plugin: Value| {
+        let mut all = objects(WEBHOOK, of_webhook, namespace, release);
+        all.extend(objects(CNI, of_plugin, PLUGIN, release));
+        created(&all)
+    };
+    let needed = render(json!({}), json!({"createNamespace": true, "startupTaint": false}));
+    let probe = json!({"probe": {"enabled": true, "namespaces": [namespace]}});
+    let mut optional = render(probe, json!({"startupTaint": true}));
     optional.retain(|right| !needed.contains(right));
     ToInstall { needed, optional }
 }
 
-/// What creating the objects of `files` takes, once each.
-fn created(files: &[(&str, &str)], control_plane: &str) -> Vec<Right> {
+/// What creating `objects` takes, once each.
+fn created(objects: &[Value]) -> Vec<Right> {
     let mut rights = Vec::new();
-    for object in objects(files) {
-        let field = |key| text(&object, key).unwrap_or_default();
+    for object in objects {
+        let field = |key| text(object, key).unwrap_or_default();
         let group = field("apiVersion").split_once('/').map_or("", |(group, _)| group);
-        let place = Some(namespace(&object)).filter(|place| !place.is_empty());
-        let place = place.map(|place| moved(place, control_plane));
-        let right = Right::create(group, plural(field("kind")), place);
+        let place = Some(namespace(object)).filter(|place| !place.is_empty());
+        let right = Right::create(group, plural(field("kind")), place.map(str::to_owned));
         if !rights.contains(&right) {
             rights.push(right);
         }
@@ -119,12 +102,19 @@ fn created(files: &[(&str, &str)], control_plane: &str) -> Vec<Right> {
     rights
 }
 
-/// What the webhook's account needs: all that the manifests bind to it, but for what only some servers have where this one
+/// What the webhook's account needs: all that the charts bind to it, but for what only some servers have where this one
 /// has it not, and for the pods of a plugin that is not there.
 pub(in crate::cli::check) fn of_webhook(needs: &Needs<'_>) -> Vec<Right> {
-    let objects: Vec<_> = objects(&INSTALLED).collect();
+    let certificates = match needs.secret {
+        Some(secret) => json!({"mode": "self", "secretName": secret}),
+        None => json!({"mode": "secret"}),
+    };
+    let values = json!({"certificates": certificates});
+    let mut objects = objects(WEBHOOK, values, needs.control_plane, Release::NEWEST);
+    let values = json!({"linkerdNamespace": needs.control_plane});
+    objects.extend(self::objects(CNI, values, PLUGIN, Release::NEWEST));
     let mut rights = Vec::new();
-    for binding in objects.iter().filter(|object| is_bound(object)) {
+    for binding in objects.iter().filter(|object| is_bound(object, needs.control_plane)) {
         let reference = binding.get("roleRef").unwrap_or(&Value::Null);
         let place = namespace(binding);
         let is_role = |object: &&Value| {
@@ -136,7 +126,7 @@ pub(in crate::cli::check) fn of_webhook(needs: &Needs<'_>) -> Vec<Right> {
             match place {
                 "" => rights.extend(granted(rule, None)),
                 PLUGIN => rights.extend(needs.plugins.iter().flat_map(|place| granted(rule, Some(place)))),
-                place => rights.extend(granted(rule, Some(&moved(place, needs.control_plane)))),
+                place => rights.extend(granted(rule, Some(place))),
             }
         }
     }
@@ -147,13 +137,18 @@ pub(in crate::cli::check) fn of_webhook(needs: &Needs<'_>) -> Vec<Right> {
         "rbac.authorization.k8s.io" => has(Source::PodSecurityPolicy) || has(Source::Constraint),
         _ => true,
     });
+    for right in &mut rights {
+        if right.resource == "mutatingwebhookconfigurations" {
+            right.name = Some(needs.registration.to_owned());
+        }
+    }
     rights
 }
 
 /// Whether a binding is for the webhook's account.
-fn is_bound(object: &Value) -> bool {
+fn is_bound(object: &Value, control_plane: &str) -> bool {
     let mut subjects = list(object, "subjects");
-    subjects.any(|subject| text(subject, "name") == Some(WEBHOOK) && text(subject, "namespace") == Some(CONTROL_PLANE))
+    subjects.any(|subject| text(subject, "name") == Some(SERVICE) && text(subject, "namespace") == Some(control_plane))
 }
 
 /// What a rule of a role grants.
@@ -180,18 +175,15 @@ fn granted(rule: &Value, namespace: Option<&str>) -> Vec<Right> {
     rights
 }
 
-/// The objects of `files`, which the tests read too.
-fn objects(files: &[(&str, &str)]) -> impl Iterator<Item = Value> {
-    let documents = files
-        .iter()
-        .flat_map(|(_, text)| manifest::read(text).unwrap_or_default());
-    documents.map(|document| document.value).filter(Value::is_object)
-}
-
-/// A namespace of the manifests, where the control plane is in another than theirs.
-fn moved(place: &str, control_plane: &str) -> String {
-    let place = if place == CONTROL_PLANE { control_plane } else { place };
-    place.to_owned()
+/// The objects of a chart, which tests render too: with what it says where nothing else is said by `values`.
+fn objects(chart: Chart, values: Value, namespace: &str, release: Release) -> Vec<Value> {
+    let target = Target {
+        namespace: namespace.to_owned(),
+        release: release.max(OLDEST),
+        namespace_object: None,
+    };
+    let manifests = chart.render(values, &target).unwrap_or_default();
+    manifests.into_iter().map(|manifest| manifest.object).collect()
 }
 
 /// The resource of a kind that stands in a manifest.
@@ -273,6 +265,8 @@ mod tests {
     fn plain(plugins: &BTreeSet<String>) -> Needs<'_> {
         Needs {
             control_plane: "mesh",
+            registration: "ours",
+            secret: None,
             plugins,
             served: &[],
         }
@@ -288,9 +282,30 @@ mod tests {
             "get jobs.batch",
             "create events",
             "list configmaps/outrigger-probe-findings in mesh",
+            "get mutatingwebhookconfigurations.admissionregistration.k8s.io/ours",
         ] {
             assert!(rights.contains(&right.to_owned()), "{right}: {rights:?}");
         }
+        // Who does not look after its certificate need not write it.
+        assert!(
+            !rights
+                .iter()
+                .any(|right| right.contains("secrets") || right.contains("patch mutating")),
+            "{rights:?}"
+        );
+        let managing = texts(&Needs {
+            secret: Some("pair"),
+            ..plain(&nowhere)
+        });
+        let more: Vec<_> = managing.iter().filter(|right| !rights.contains(right)).collect();
+        let expected = [
+            "watch mutatingwebhookconfigurations.admissionregistration.k8s.io/ours",
+            "patch mutatingwebhookconfigurations.admissionregistration.k8s.io/ours",
+            "get secrets/pair in mesh",
+            "watch secrets/pair in mesh",
+            "patch secrets/pair in mesh",
+        ];
+        assert_eq!(more, expected);
         let others = ["clusterroles", "podsecuritypolicies", "securitycontext", " pods"];
         let is_other = |right: &String| others.iter().any(|other| right.contains(other));
         assert!(!rights.iter().any(is_other), "{rights:?}");
@@ -325,9 +340,9 @@ mod tests {
         }
         let policies = "create validatingadmissionpolicies.admissionregistration.k8s.io";
         let expected = [
+            "create configmaps in mesh",
             policies,
             "create validatingadmissionpolicybindings.admissionregistration.k8s.io",
-            "create configmaps in mesh",
         ];
         assert_eq!(optional, expected);
         assert_eq!(of(29), [needed, vec!["create configmaps in mesh".to_owned()]]);

@@ -308,11 +308,15 @@ pub(in crate::cli::check) fn registered(webhooks: &[Webhook<'_>], backends: Back
             let titles = injectors
                 .iter()
                 .map(|it| format!("{}: {}, {}", it.configuration(), it.name(), whose(it)));
+            let of_ours = injectors.iter().filter(|it| backends.whose(it) == Whose::Ours).count();
             let others_are_linkerds = injectors.iter().skip(1).all(|it| backends.whose(it) == Whose::Linkerds);
             let finding = if owner == Whose::Ours && others_are_linkerds {
                 let message = "ours is asked first, and Linkerd's about the same pods after it: those that ours leaves alone are \
                                injected by Linkerd's";
                 Finding::warning(Code::WebhookRegisteredTwice, message)
+            } else if of_ours > 1 {
+                let message = format!("{of_ours} entries of ours send each pod to a webhook");
+                Finding::failed(Code::WebhookOursTwice, message)
             } else if owner == Whose::Linkerds {
                 let message = format!(
                     "{number} entries send pods to an injector, Linkerd's first: it injects, and ours does not"

@@ -23,10 +23,21 @@ pub(in crate::cli::check) struct Registration<'a> {
     pub(in crate::cli::check) namespaces: &'a [Value],
     /// The server's release.
     pub(in crate::cli::check) release: Release,
-    /// Whether a ready pod stands behind the Service; nothing where that cannot be told.
-    pub(in crate::cli::check) endpoints: Option<bool>,
+    /// Who stands behind the Service; nothing where that cannot be told.
+    pub(in crate::cli::check) endpoints: Option<Endpoints>,
     /// What is to be said of who is registered, where it is known whose they are.
     pub(in crate::cli::check) whose: Option<Finding>,
+}
+
+/// Who stands behind a Service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::cli::check) enum Endpoints {
+    /// A ready pod.
+    Ready,
+    /// Nobody who is ready.
+    NoneReady,
+    /// There is no such Service.
+    NoService,
 }
 
 /// Judges the registration.
@@ -84,12 +95,16 @@ fn pods(injector: &Webhook<'_>) -> Option<Finding> {
     (!injector.sees_pods()).then(|| Finding::failed(Code::WebhookWithoutPods, message))
 }
 
-fn endpoints(injector: &Webhook<'_>, ready: Option<bool>) -> Option<Finding> {
+fn endpoints(injector: &Webhook<'_>, endpoints: Option<Endpoints>) -> Option<Finding> {
     let Some(Target::Service { namespace, name, .. }) = injector.target() else {
         return None;
     };
-    let message = format!("Service {namespace}/{name} has no ready endpoint");
-    (ready == Some(false)).then(|| Finding::failed(Code::WebhookWithoutEndpoints, message))
+    let message = match endpoints? {
+        Endpoints::Ready => return None,
+        Endpoints::NoneReady => format!("Service {namespace}/{name} has no ready endpoint"),
+        Endpoints::NoService => format!("there is no Service {namespace}/{name}"),
+    };
+    Some(Finding::failed(Code::WebhookWithoutEndpoints, message))
 }
 
 /// Whether the selector takes the namespaces that ask for injection.

@@ -36,7 +36,7 @@ fn trusting(authority: &Authority, secret: &str) -> Certificates {
     Certificates {
         bundle: Some(STANDARD.encode(authority.pem())),
         host: Some(HOST.to_owned()),
-        secret: Some(secret.as_bytes().to_vec()),
+        secret: Stored::Certificate(secret.as_bytes().to_vec()),
         now: NOW,
         ..Certificates::default()
     }
@@ -86,6 +86,8 @@ fn a_certificate_must_be_of_the_bundle_and_have_the_name() {
         [("serving_certificate", Status::Unknown)],
         "nobody has compared it"
     );
+    alone.secret = Stored::Missing("pair".to_owned());
+    assert_eq!(codes(&alone), [("serving_certificate_missing", Status::Failed)]);
     let mut unusable = trusting(&authority, "");
     for bundle in ["%", "", &STANDARD.encode("no PEM")] {
         unusable.bundle = Some(bundle.to_owned());

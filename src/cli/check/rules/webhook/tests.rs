@@ -22,7 +22,12 @@ fn meshed(name: &str, labels: &Value) -> Value {
     json!({"metadata": {"name": name, "labels": labels, "annotations": {INJECT: "enabled"}}})
 }
 
-fn codes(configurations: &[Value], namespaces: &[Value], release: u32, endpoints: Option<bool>) -> Vec<&'static str> {
+fn codes(
+    configurations: &[Value],
+    namespaces: &[Value],
+    release: u32,
+    endpoints: Option<Endpoints>,
+) -> Vec<&'static str> {
     let registration = Registration {
         webhooks: &Webhook::all(configurations),
         namespaces,
@@ -38,7 +43,10 @@ fn codes(configurations: &[Value], namespaces: &[Value], release: u32, endpoints
 #[test]
 fn a_usual_registration_is_well() {
     let all = [injector("a", &json!({}))];
-    assert_eq!(codes(&all, &[meshed("shop", &json!({}))], 36, Some(true)), [""; 0]);
+    assert_eq!(
+        codes(&all, &[meshed("shop", &json!({}))], 36, Some(Endpoints::Ready)),
+        [""; 0]
+    );
     assert_eq!(codes(&[], &[], 36, None), ["webhook_not_registered"]);
 }
 
@@ -89,10 +97,12 @@ fn the_rest_of_the_registration_is_looked_at() {
         codes(&with(json!({"rules": []})), &[], 36, None),
         ["webhook_without_pods"]
     );
-    assert_eq!(
-        codes(&with(json!({})), &[], 36, Some(false)),
-        ["webhook_without_endpoints"]
-    );
+    for endpoints in [Endpoints::NoneReady, Endpoints::NoService] {
+        assert_eq!(
+            codes(&with(json!({})), &[], 36, Some(endpoints)),
+            ["webhook_without_endpoints"]
+        );
+    }
     assert_eq!(
         codes(&with(json!({"sideEffects": "Some"})), &[], 36, None),
         ["dry_run_unsupported"]
