@@ -20,6 +20,7 @@ mod accepted;
 mod bad_values;
 mod deadlock;
 mod equality;
+mod guide;
 mod helm;
 mod lint;
 mod live;

@@ -18,9 +18,17 @@
 #[path = "../cluster/cluster.rs"]
 mod cluster;
 
+#[path = "../charts/guide.rs"]
+mod guide;
+
+#[expect(dead_code, reason = "the other test target uses the rest")]
+#[path = "../charts/helm.rs"]
+mod helm;
+
 mod agent;
 mod attachments;
 mod broken;
+mod charts;
 mod confinement;
 mod dockerfile;
 mod image;
