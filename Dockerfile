@@ -1,22 +1,36 @@
 # The webhook, the command line, the programs of pods and those of nodes in an empty image: static binaries, no shell, not root.
-FROM docker.io/library/rust:1.95.0-bookworm AS build
+# docs/image.md says what is in it, and how to build it for several architectures.
+
+# For the same bytes in a year name it by digest: what is linked statically, the C library among it, is this image's.
+ARG RUST=docker.io/library/rust:1.95.0-bookworm
+
+FROM --platform=$BUILDPLATFORM ${RUST} AS build
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends cmake libcap2-bin \
     && rm -rf /var/lib/apt/lists/*
+RUN cargo install --locked cargo-cyclonedx@0.5.9
+# Rust compiles for either architecture on either; C needs the other's compiler and library.
+ARG TARGETARCH
+RUN own=$(dpkg --print-architecture) \
+    && case "$TARGETARCH" in \
+        amd64) target=x86_64-unknown-linux-gnu compiler=gcc-x86-64-linux-gnu ;; \
+        arm64) target=aarch64-unknown-linux-gnu compiler=gcc-aarch64-linux-gnu ;; \
+        *) echo "TARGETARCH is \"$TARGETARCH\": expected amd64 or arm64, which BuildKit sets" >&2; exit 1 ;; \
+    esac \
+    && echo "$target" > /target \
+    && if [ "$TARGETARCH" != "$own" ]; then \
+        apt-get update \
+        && apt-get install --yes --no-install-recommends "$compiler" "libc6-dev-$TARGETARCH-cross" \
+        && rm -rf /var/lib/apt/lists/*; \
+    fi
 WORKDIR /src
 COPY . .
-RUN RUSTFLAGS="-C target-feature=+crt-static" cargo build --locked --release --target "$(rustc -vV | sed -n 's/^host: //p')" \
-    && mkdir -p /image/usr/lib/linkerd \
-    && cp target/*-unknown-linux-gnu/release/outrigger /image/outrigger \
-    && for program in outrigger-cni:node outrigger-cni-api:node-api; do \
-        RUSTFLAGS="-C target-feature=+crt-static" cargo build --locked --release --target "$(rustc -vV | sed -n 's/^host: //p')" \
-            --no-default-features --features "${program#*:}" --bin "${program%:*}" \
-        && cp target/*-unknown-linux-gnu/release/"${program%:*}" /image/ || exit 1; \
-    done \
-    && cp /image/outrigger /image/usr/lib/linkerd/linkerd2-proxy-init \
-    && cp /image/outrigger /image/usr/lib/linkerd/linkerd2-network-validator
-# Pods run it as nobody: the container's two capabilities reach a process that is not root only through the file.
-RUN setcap cap_net_admin,cap_net_raw+eip /image/usr/lib/linkerd/linkerd2-proxy-init
+ARG SOURCE_DATE_EPOCH=0
+RUN rustup target add "$(cat /target)" \
+    && image/programs /programs "$(cat /target)" \
+    && image/sbom /sbom.json "$(cat /target)" \
+    && image/rootfs /programs /sbom.json /image \
+    && image/size /image
 
 FROM scratch
 COPY --from=build /image /

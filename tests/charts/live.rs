@@ -1,18 +1,16 @@
 //! Installed for real: by helm, by `kubectl` with what the program prints, and as `docs/install.md` says.
 
-use std::env;
-use std::ffi::OsString;
 use std::fs;
-use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use kube::Client;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::accepted::{apply, objects};
-use crate::cluster::{Cluster, Namespace, Options, Verb, call, create, repository};
-use crate::helm::{folder, helm_on};
+use crate::cluster::{Cluster, Namespace, Options, Verb, call, create};
+use crate::guide::{blocks, run};
+use crate::helm::helm_on;
 use crate::program::{outrigger, printed};
 
 const ENFORCE: &str = "pod-security.kubernetes.io/enforce";
@@ -190,36 +188,6 @@ async fn what_is_uninstalled_is_all_that_was_installed() {
     assert_eq!(String::from_utf8_lossy(&output.stdout).lines().count(), installed.len());
 }
 
-/// The blocks of a document that are marked to be run, in order.
-fn blocks(document: &str) -> Vec<String> {
-    let text = fs::read_to_string(repository().join(document)).unwrap();
-    let marked = text.split("<!-- run -->\n```sh\n").skip(1);
-    marked
-        .map(|rest| rest.split("```").next().unwrap().to_owned())
-        .collect()
-}
-
-/// Runs a block in a folder that has the charts, with the program, helm and kubectl on `PATH`.
-fn run(cluster: &Cluster, block: &str, folder_of_charts: &Path) {
-    let program = Path::new(env!("CARGO_BIN_EXE_outrigger")).parent().unwrap();
-    let mut path = OsString::from(program);
-    for part in [folder().into_os_string(), env::var_os("PATH").unwrap()] {
-        path.push(":");
-        path.push(part);
-    }
-    let mut shell = Command::new("bash");
-    shell
-        .args(["-euo", "pipefail", "-c", block])
-        .current_dir(folder_of_charts);
-    shell.env("PATH", path).env("KUBECONFIG", cluster.kubeconfig());
-    for variable in ["HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME", "KUBECACHEDIR"] {
-        shell.env(variable, folder_of_charts.join("cache"));
-    }
-    let output = shell.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{block}: {said}");
-}
-
 #[tokio::test]
 async fn the_guide_can_be_followed() {
     let blocks = blocks("docs/install.md");
@@ -231,7 +199,6 @@ async fn the_guide_can_be_followed() {
         Namespace::create_named(&client, "linkerd", &[(ENFORCE, "restricted")], &[]).await;
         cert_manager(&client).await;
         let folder = TempDir::new().unwrap();
-        std::os::unix::fs::symlink(repository().join("charts"), folder.path().join("charts")).unwrap();
         for block in &blocks {
             let uninstalls = block.contains("uninstall");
             if uninstalls {

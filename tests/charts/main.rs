@@ -21,6 +21,7 @@ mod bad_values;
 mod deadlock;
 mod equality;
 mod evictions;
+mod guide;
 mod helm;
 mod lint;
 mod live;

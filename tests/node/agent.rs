@@ -12,6 +12,7 @@ use crate::cluster::{Verb, call};
 use crate::eventually;
 use crate::install::agent_is_ready;
 use crate::node::Node;
+use crate::process::{self, running};
 
 /// Where the agent answers, `cni-admin` of its manifest.
 const ADMIN: ([u8; 4], u16) = ([127, 0, 0, 1], 9996);
@@ -22,20 +23,12 @@ const NO_IMAGE: &str = "outrigger:none";
 
 /// The number of the agent's process, as its machine sees it.
 pub(crate) fn process(node: &Node) -> Option<u32> {
-    let entries = fs::read_dir(node.sandbox.path("/proc"))
-        .expect("the machine has processes")
-        .flatten();
-    let mut processes = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    processes.find(|process| {
-        let command = fs::read(node.sandbox.path(&format!("/proc/{process}/cmdline"))).unwrap_or_default();
-        command.starts_with(b"/outrigger\0cni-agent\0")
-    })
+    running(node, &["/outrigger", "cni-agent"]).first().copied()
 }
 
 /// A file under `/proc` of the agent's process.
 pub(crate) fn about(node: &Node, file: &str) -> String {
-    let process = process(node).expect("there is an agent");
-    fs::read_to_string(node.sandbox.path(&format!("/proc/{process}/{file}"))).expect("the process is there")
+    process::read(node, process(node).expect("there is an agent"), file)
 }
 
 /// Kills the agent's process, which its kubelet starts again.

@@ -5,8 +5,10 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use rustix::fs::{XattrFlags, setxattr};
 use serde_json::{Value, json};
+
+use crate::cluster::repository;
+use crate::dockerfile;
 
 /// The application, the client and the pause container.
 pub(crate) const POD: &str = "localhost/pod:1";
@@ -14,75 +16,68 @@ pub(crate) const POD: &str = "localhost/pod:1";
 /// The stand-in for the proxy, by name and tag.
 pub(crate) const PROXY: (&str, &str) = ("localhost/proxy", "1");
 
-/// The file capabilities of `linkerd2-proxy-init`, `cap_net_admin,cap_net_raw+eip`: `struct vfs_cap_data` of
-/// linux/capability.h, revision 2 with the effective bit, then permitted and inheritable, low words first.
-const NET_CAPABILITIES: [u32; 5] = [0x0200_0001, 0x3000, 0x3000, 0, 0];
+/// Names that the product's image has, without tag: what the manifests call it, and what documents do once it is pushed.
+const PRODUCT: [&str; 2] = ["docker.io/library/outrigger", "registry.example.com/outrigger"];
 
-/// An image to be.
-struct Image<'a> {
-    /// With its tag, in full.
-    name: String,
-    /// What is in it: where it comes from, and where it goes.
-    files: Vec<(PathBuf, &'a str)>,
+/// An image to be, in a folder of its own that has the root file system.
+struct Image {
+    folder: PathBuf,
+    /// With their tags, in full.
+    names: Vec<String>,
     configuration: Value,
 }
 
 /// Makes the archives of all images under `folder`, from the product's `programs` and the program `pod`.
 pub(crate) fn archives(folder: &Path, programs: &Path, pod: &Path) -> Vec<PathBuf> {
     let (proxy, tag) = PROXY;
-    let images = [
-        product(programs),
-        Image {
-            name: POD.to_owned(),
-            files: vec![(pod.to_owned(), "pod")],
-            configuration: json!({"Entrypoint": ["/pod"], "Cmd": ["pause"]}),
-        },
-        Image {
-            name: format!("{proxy}:{tag}"),
-            files: vec![(pod.to_owned(), "pod")],
-            configuration: json!({"Entrypoint": ["/pod", "proxy"]}),
-        },
-    ];
-    let numbered = images.iter().enumerate();
-    numbered
-        .map(|(number, image)| archive(&folder.join(format!("image-{number}")), image))
-        .collect()
+    let application = json!({"Entrypoint": ["/pod"], "Cmd": ["pause"]});
+    let stand_in = json!({"Entrypoint": ["/pod", "proxy"]});
+    vec![
+        product(&folder.join("product"), programs),
+        of_pods(folder.join("application"), pod, POD.to_owned(), application),
+        of_pods(folder.join("proxy"), pod, format!("{proxy}:{tag}"), stand_in),
+    ]
 }
 
-/// The product's image, as the Dockerfile lays it out.
-fn product(programs: &Path) -> Image<'static> {
-    let outrigger = programs.join("outrigger");
-    Image {
-        name: format!("docker.io/library/outrigger:{}", env!("CARGO_PKG_VERSION")),
-        files: vec![
-            (outrigger.clone(), "outrigger"),
-            (programs.join("outrigger-cni"), "outrigger-cni"),
-            (programs.join("outrigger-cni-api"), "outrigger-cni-api"),
-            (outrigger.clone(), PROXY_INIT),
-            (outrigger, "usr/lib/linkerd/linkerd2-network-validator"),
-        ],
-        configuration: json!({"Entrypoint": ["/outrigger"], "User": "2103"}),
-    }
+/// Makes the archive of the product's image in `folder`.
+pub(crate) fn product(folder: &Path, programs: &Path) -> PathBuf {
+    fs::create_dir(folder).expect("a folder can be made");
+    let bill = folder.join("sbom.json");
+    run(Command::new(repository().join("image/sbom")).arg(&bill));
+    lay_out(folder, programs, &bill);
+    archive(&Image {
+        folder: folder.to_owned(),
+        names: PRODUCT
+            .map(|name| format!("{name}:{}", env!("CARGO_PKG_VERSION")))
+            .into(),
+        configuration: dockerfile::configuration(),
+    })
 }
 
-/// The program of `linkerd-init`.
-const PROXY_INIT: &str = "usr/lib/linkerd/linkerd2-proxy-init";
+/// Makes the root file system of the product's image in `folder`, and returns it.
+pub(crate) fn lay_out(folder: &Path, programs: &Path, bill: &Path) -> PathBuf {
+    let root = folder.join("root");
+    run(Command::new(repository().join(dockerfile::LAYOUT)).args([programs, bill, &root]));
+    root
+}
+
+fn of_pods(folder: PathBuf, pod: &Path, name: String, configuration: Value) -> PathBuf {
+    let root = folder.join("root");
+    fs::create_dir_all(&root).expect("a folder can be made");
+    fs::copy(pod, root.join("pod")).expect("a program can be copied");
+    fs::set_permissions(root.join("pod"), Permissions::from_mode(0o755)).expect("modes can be set");
+    archive(&Image {
+        folder,
+        names: vec![name],
+        configuration,
+    })
+}
 
 /// Makes an archive in the form of `docker save`, of one layer.
-fn archive(folder: &Path, image: &Image<'_>) -> PathBuf {
-    let root = folder.join("root");
-    for (source, target) in &image.files {
-        let target = root.join(target);
-        fs::create_dir_all(target.parent().expect("a file has a folder")).expect("a folder can be made");
-        fs::copy(source, &target).unwrap_or_else(|error| panic!("{}: {error}", source.display()));
-        fs::set_permissions(&target, Permissions::from_mode(0o755)).expect("modes can be set");
-        if target.ends_with(PROXY_INIT) {
-            let value: Vec<u8> = NET_CAPABILITIES.into_iter().flat_map(u32::to_le_bytes).collect();
-            setxattr(&target, "security.capability", &value, XattrFlags::empty()).expect("root sets capabilities");
-        }
-    }
+fn archive(image: &Image) -> PathBuf {
+    let folder = &image.folder;
     let layer = folder.join("layer.tar");
-    tar(&layer, &root, &["."]);
+    tar(&layer, &folder.join("root"), &["."]);
     let digest = run(Command::new("sha256sum").arg(&layer));
     let digest = digest.split(' ').next().expect("the digest comes first");
     let configuration = json!({
@@ -95,7 +90,7 @@ fn archive(folder: &Path, image: &Image<'_>) -> PathBuf {
         "config": image.configuration,
         "rootfs": {"type": "layers", "diff_ids": [format!("sha256:{digest}")]},
     });
-    let manifest = json!([{"Config": "config.json", "RepoTags": [image.name], "Layers": ["layer.tar"]}]);
+    let manifest = json!([{"Config": "config.json", "RepoTags": image.names, "Layers": ["layer.tar"]}]);
     for (name, document) in [("config.json", configuration), ("manifest.json", manifest)] {
         fs::write(folder.join(name), document.to_string()).expect("a file can be written");
     }
@@ -104,12 +99,16 @@ fn archive(folder: &Path, image: &Image<'_>) -> PathBuf {
     archive
 }
 
+/// Packs `names` of a folder: with file capabilities, and without what differs from one time to the next but the times of
+/// the files themselves.
 fn tar(archive: &Path, folder: &Path, names: &[&str]) {
     let mut command = Command::new("tar");
     command
         .args([
             "--create",
             "--format=posix",
+            "--pax-option=exthdr.name=%d/PaxHeaders/%f,delete=atime,delete=ctime",
+            "--sort=name",
             "--owner=0",
             "--group=0",
             "--numeric-owner",
@@ -124,8 +123,10 @@ fn tar(archive: &Path, folder: &Path, names: &[&str]) {
 
 /// Runs a program, which must succeed, and returns what it printed.
 fn run(command: &mut Command) -> String {
-    let output = command.output().expect("coreutils and tar are there");
+    let output = command.output();
+    let output = output.unwrap_or_else(|error| panic!("{command:?}: {error}; needed: coreutils and tar"));
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?}: {said}");
+    let missing = "needed: apt-get install libcap2-bin, cargo install --locked cargo-cyclonedx@0.5.9";
+    assert!(output.status.success(), "{command:?}: {said}; {missing}");
     String::from_utf8_lossy(&output.stdout).into_owned()
 }

@@ -1,6 +1,7 @@
 //! Installs and uninstalls the product as its manifests' README files say, but for what an installer fills in.
 
 use std::fs;
+use std::path::PathBuf;
 use std::process::Command;
 
 use base64::Engine as _;
@@ -64,8 +65,8 @@ pub(crate) async fn uninstall_agent(node: &Node) {
     }
 }
 
-/// Installs the webhook, the start-up taint being gone.
-pub(crate) async fn webhook(node: &Node) {
+/// Makes what the webhook finds of Linkerd's control plane, and returns the folder of a certificate for it.
+pub(crate) async fn control_plane(node: &Node) -> PathBuf {
     let labels = json!({
         "linkerd.io/is-control-plane": "true",
         "config.linkerd.io/admission-webhooks": "disabled",
@@ -78,32 +79,48 @@ pub(crate) async fn webhook(node: &Node) {
     certs.args(["--force", "--dns", "linkerd-proxy-injector.linkerd.svc"]);
     let output = certs.output().expect("outrigger runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let text = |name: &str| fs::read_to_string(certificates.join(name)).expect("it was just made");
+    let anchors = fs::read_to_string(certificates.join("ca.crt")).expect("it was just made");
     let (proxy, tag) = PROXY;
     let values = json!({
         "linkerdVersion": "edge-26.11.1",
-        "identityTrustAnchorsPEM": text("ca.crt"),
+        "identityTrustAnchorsPEM": &anchors,
         "imagePullPolicy": "Never",
         "proxy": {"image": {"name": proxy, "version": tag}},
         "outrigger": {"image": {"name": "outrigger"}},
     });
-    let create = |kind: &str, name: &str, field: &str, data: Value| {
-        let metadata = json!({"name": name, "namespace": "linkerd"});
-        node.apply(&json!({"apiVersion": "v1", "kind": kind, "metadata": metadata, (field): data}));
-    };
-    let roots = json!({"ca-bundle.crt": text("ca.crt")});
-    create(
-        "ConfigMap",
-        "linkerd-config",
-        "data",
-        json!({"values": values.to_string()}),
-    );
-    create("ConfigMap", "linkerd-identity-trust-roots", "data", roots);
+    let values = json!({"values": values.to_string()});
+    create(node, "ConfigMap", "linkerd-config", "data", &values);
+    let roots = json!({"ca-bundle.crt": anchors});
+    create(node, "ConfigMap", "linkerd-identity-trust-roots", "data", &roots);
+    certificates
+}
+
+/// Makes an object in the control plane's namespace, of one field.
+fn create(node: &Node, kind: &str, name: &str, field: &str, data: &Value) {
+    let metadata = json!({"name": name, "namespace": "linkerd"});
+    node.apply(&json!({"apiVersion": "v1", "kind": kind, "metadata": metadata, (field): data}));
+}
+
+/// Installs the webhook, the start-up taint being gone.
+pub(crate) async fn webhook(node: &Node) {
+    let certificates = control_plane(node).await;
+    let text = |name: &str| fs::read_to_string(certificates.join(name)).expect("it was just made");
     let pair = json!({"tls.crt": text("tls.crt"), "tls.key": text("tls.key")});
-    create("Secret", "linkerd-proxy-injector-k8s-tls", "stringData", pair);
+    create(node, "Secret", "linkerd-proxy-injector-k8s-tls", "stringData", &pair);
     for file in ["rbac.yaml", "service.yaml", "deployment.yaml"] {
         node.cluster.apply(&format!("webhook-config/{file}"));
     }
+    webhook_is_ready(node).await;
+    let manifest = repository().join("webhook-config/ha/mutating-webhook-configuration.yaml");
+    let manifest = fs::read_to_string(manifest).expect("the manifest is there");
+    let filled = node.sandbox.folder().join("webhook-configuration.yaml");
+    fs::write(&filled, manifest.replace("CA_BUNDLE", &STANDARD.encode(text("ca.crt")))).expect("a file can be written");
+    node.kubectl(&["apply", "--filename", filled.to_str().expect("paths are UTF-8")]);
+    webhook_is_called(node).await;
+}
+
+/// Waits until both replicas are ready.
+pub(crate) async fn webhook_is_ready(node: &Node) {
     eventually("the webhook is ready", async || {
         let path = "/apis/apps/v1/namespaces/linkerd/deployments/linkerd-proxy-injector";
         let deployment = node.read(path).await;
@@ -113,16 +130,36 @@ pub(crate) async fn webhook(node: &Node) {
         }
     })
     .await;
-    let manifest = repository().join("webhook-config/ha/mutating-webhook-configuration.yaml");
-    let manifest = fs::read_to_string(manifest).expect("the manifest is there");
-    let filled = node.sandbox.folder().join("webhook-configuration.yaml");
-    fs::write(&filled, manifest.replace("CA_BUNDLE", &STANDARD.encode(text("ca.crt")))).expect("a file can be written");
-    node.kubectl(&["apply", "--filename", filled.to_str().expect("paths are UTF-8")]);
-    webhook_is_called(node).await;
+}
+
+/// Takes webhook, control plane and agent away, with all that they have left on the node.
+pub(crate) async fn uninstall(node: &Node) {
+    for file in [
+        "webhook-config/mutating-webhook-configuration.yaml",
+        "webhook-config/rbac.yaml",
+    ] {
+        delete(node, file);
+    }
+    node.kubectl(&["delete", "namespace", "linkerd"]);
+    no_pod_is_left(node).await;
+    uninstall_agent(node).await;
+}
+
+/// Waits until no pod is left that was set up with the plugin.
+pub(crate) async fn no_pod_is_left(node: &Node) {
+    eventually("no pod is left that was set up with the plugin", async || {
+        let results = fs::read_dir(node.sandbox.path("/var/lib/cni/results")).expect("the runtime remembers pods");
+        let names: Vec<_> = results.flatten().map(|entry| entry.file_name()).collect();
+        match names.is_empty() {
+            true => Ok(()),
+            false => Err(format!("{names:?}")),
+        }
+    })
+    .await;
 }
 
 /// The API server learns of a webhook by a watch.
-async fn webhook_is_called(node: &Node) {
+pub(crate) async fn webhook_is_called(node: &Node) {
     namespace(node, "called", &json!({}), &json!({"linkerd.io/inject": "enabled"})).await;
     let pod = json!({"metadata": {"name": "called"}, "spec": application("called")});
     eventually("the webhook is called", async || {

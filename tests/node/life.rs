@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use crate::agent::{announce, ask, bring_back};
-use crate::install::{agent, delete, taint_is_gone, uninstall_agent, webhook};
+use crate::install::{agent, taint_is_gone, uninstall, uninstall_agent, webhook};
 use crate::node::{NAME, NETWORK, Node, TAINT, condition};
 use crate::pods::{Rules, address, deploy, meshed_namespace, namespace, pod_of, ready, rules};
 use crate::{eventually, on_node};
@@ -27,7 +27,7 @@ fn installed(node: &Node) -> Vec<String> {
 }
 
 /// The network configuration of the node, which must be the only file in its folder.
-fn network(node: &Node) -> String {
+pub(crate) fn network(node: &Node) -> String {
     let folder = node.sandbox.path(NETWORK);
     let folder = folder.parent().unwrap();
     let names: Vec<_> = fs::read_dir(folder)
@@ -110,21 +110,7 @@ fn pods_that_are_there_before_the_agent_end_well() {
 #[test]
 fn what_is_uninstalled_leaves_the_node_as_it_was() {
     on_node(async |node| {
-        delete(node, "webhook-config/mutating-webhook-configuration.yaml");
-        node.kubectl(&["delete", "namespace", "linkerd"]);
-        eventually("no pod is left that was set up with the plugin", async || {
-            let results = fs::read_dir(node.sandbox.path("/var/lib/cni/results"))
-                .unwrap()
-                .flatten();
-            let names: Vec<_> = results.map(|entry| entry.file_name()).collect();
-            if names.is_empty() {
-                Ok(())
-            } else {
-                Err(format!("{names:?}"))
-            }
-        })
-        .await;
-        uninstall_agent(node).await;
+        uninstall(node).await;
         assert_eq!(network(node), node.network);
         assert_eq!(installed(node), [""; 0]);
         // Of the node's own rules there are those of the test alone.

@@ -18,16 +18,28 @@
 #[path = "../cluster/cluster.rs"]
 mod cluster;
 
+#[path = "../charts/guide.rs"]
+mod guide;
+
+#[expect(dead_code, reason = "the other test target uses the rest")]
+#[path = "../charts/helm.rs"]
+mod helm;
+
 mod agent;
 mod attachments;
 mod broken;
+mod charts;
+mod confinement;
+mod dockerfile;
 mod image;
 mod install;
+mod layout;
 mod life;
 mod mesh;
 mod node;
 mod outage;
 mod pods;
+mod process;
 mod programs;
 mod rights;
 mod sandbox;

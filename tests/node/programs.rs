@@ -2,7 +2,7 @@
 //!
 //! The programs are a line each; everything is in the library, which the tests are linked with already. A static C
 //! library is a matter of the last link alone, so that is done once more here: seconds, where a build for a target of its
-//! own would compile every dependency again. `OUTRIGGER_PROGRAMS` names a folder with other ones, such as a release's.
+//! own would compile every dependency again. `OUTRIGGER_PROGRAMS` names a folder with a release's, as `image/programs` fills it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,16 +12,17 @@ use serde_json::Value;
 use crate::cluster::repository;
 
 /// Each program and its source.
-const PROGRAMS: [(&str, &str); 3] = [
+const PROGRAMS: [(&str, &str); 4] = [
     ("outrigger", "src/main.rs"),
+    ("linkerd2-proxy-init", "src/bin/linkerd2-proxy-init.rs"),
     ("outrigger-cni", "src/bin/outrigger-cni.rs"),
     ("outrigger-cni-api", "src/bin/outrigger-cni-api.rs"),
 ];
 
 /// The folder with the static programs; `folder` where they are linked here.
 pub(crate) fn link(folder: &Path) -> PathBuf {
-    if let Some(given) = std::env::var_os("OUTRIGGER_PROGRAMS") {
-        return given.into();
+    if let Some(given) = given() {
+        return given;
     }
     let library = library();
     let beside = library.parent().expect("a file has a folder");
@@ -44,6 +45,11 @@ pub(crate) fn link(folder: &Path) -> PathBuf {
         assert!(output.status.success(), "{name} cannot be linked: {said}");
     }
     folder.to_owned()
+}
+
+/// The folder of a release's programs, where one is given.
+pub(crate) fn given() -> Option<PathBuf> {
+    Some(std::env::var_os("OUTRIGGER_PROGRAMS")?.into())
 }
 
 /// What the library of a release needs: it is bitcode.

@@ -2,9 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::agent::{about, ask};
+use crate::agent::{about, ask, process};
 use crate::node::{Node, condition, ctr};
 use crate::pods::{Rules, address, application, name, namespace, namespace_of, remove_rules, rules};
+use crate::process::Standing;
 use crate::{eventually, image, on_node};
 
 /// `CAP_CHOWN`, `CAP_NET_ADMIN` and `CAP_SYS_ADMIN`, by their numbers in linux/capability.h.
@@ -13,27 +14,8 @@ const CAPABILITIES: u64 = 1 | 1 << 12 | 1 << 21;
 #[test]
 fn the_agent_has_the_capabilities_of_its_manifest_and_no_others() {
     on_node(async |node| {
-        let status = about(node, "status");
-        let field = |name: &str| {
-            let value = status
-                .lines()
-                .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-            value.unwrap_or_else(|| panic!("{name}: {status}")).trim().to_owned()
-        };
-        let set = |name: &str| u64::from_str_radix(&field(name), 16).unwrap();
-        for name in ["CapEff", "CapPrm", "CapBnd"] {
-            assert_eq!(set(name), CAPABILITIES, "{name}: {status}");
-        }
-        assert_eq!((set("CapInh"), set("CapAmb")), (0, 0), "{status}");
-        assert_eq!(field("NoNewPrivs"), "1");
-        // SECCOMP_MODE_FILTER of linux/seccomp.h.
-        assert_eq!(field("Seccomp"), "2");
-        let mounts = about(node, "mountinfo");
-        let root = mounts.lines().find(|line| line.split(' ').nth(4) == Some("/")).unwrap();
-        assert!(
-            root.split(' ').nth(5).unwrap().split(',').any(|option| option == "ro"),
-            "{root}"
-        );
+        let process = process(node).expect("there is an agent");
+        assert_eq!(Standing::of(node, process), Standing::confined(0, CAPABILITIES));
     });
 }
 
