@@ -14,6 +14,9 @@ use tempfile::TempDir;
 /// How long a server may take until it listens, and a webhook until it knows its cluster.
 const LIMIT: Duration = Duration::from_secs(60);
 
+/// Between two looks: little against a start.
+const PAUSE: Duration = Duration::from_millis(1);
+
 /// The files of a server: certificate, key and values document.
 pub(crate) struct Files {
     scratch: TempDir,
@@ -25,6 +28,9 @@ pub(crate) struct Files {
 pub(crate) struct Server {
     child: Child,
     address: SocketAddr,
+    started: Instant,
+    /// How long a webhook took from its start until it was ready.
+    pub(crate) ready_after: Option<Duration>,
 }
 
 impl Files {
@@ -49,8 +55,14 @@ impl Server {
     /// Starts what `command` says for an address, and waits until somebody listens there.
     pub(crate) fn start(command: impl FnOnce(SocketAddr) -> io::Result<Command>) -> Result<Self, Box<dyn Error>> {
         let address = free_address()?;
-        let child = command(address)?.stdin(Stdio::null()).spawn()?;
-        let server = Self { child, address };
+        let mut command = command(address)?;
+        let started = Instant::now();
+        let server = Self {
+            child: command.stdin(Stdio::null()).spawn()?,
+            address,
+            started,
+            ready_after: None,
+        };
         server.wait(|| TcpStream::connect(address).is_ok())?;
         Ok(server)
     }
@@ -58,7 +70,7 @@ impl Server {
     /// Starts the webhook with `flags` beside those for its files, and waits until it is ready.
     pub(crate) fn webhook(files: &Files, flags: impl FnOnce(&mut Command)) -> Result<Self, Box<dyn Error>> {
         let admin = free_address()?;
-        let server = Self::start(|address| {
+        let mut server = Self::start(|address| {
             let mut command = Command::new(env!("CARGO_BIN_EXE_outrigger"));
             command.args(["webhook", "--listen", &address.to_string()]);
             command.args(["--admin-listen", &admin.to_string()]);
@@ -71,6 +83,7 @@ impl Server {
             Ok(command)
         })?;
         server.wait(|| is_ready(admin).unwrap_or(false))?;
+        server.ready_after = Some(server.started.elapsed());
         Ok(server)
     }
 
@@ -90,7 +103,7 @@ impl Server {
             if Instant::now() > deadline {
                 return Err(format!("the server at {} is not ready after {LIMIT:?}", self.address).into());
             }
-            sleep(Duration::from_millis(10));
+            sleep(PAUSE);
         }
         Ok(())
     }

@@ -25,6 +25,10 @@ use tracing::{info, warn};
 /// Objects a page of the first listing: small pages keep small what is held while they are read. A node can have 20 KiB.
 const PAGE: u32 = 100;
 
+/// How long what is derived from objects stays as it is at least, as long as the replica is not ready: a start is to take less
+/// than 100 ms, and at that time objects come a page at a time.
+const EAGER: Duration = Duration::from_millis(5);
+
 /// What the watches feed.
 struct Feed<'f> {
     client: &'f Client,

@@ -1,7 +1,7 @@
 //! The watches of the CNI plugin's own pods, one a node, by its label and where it is installed alone: no right on the pods
 //! of other namespaces is needed. Without it, where the plugin is meant to be is all that is known.
 
-use super::{Feed, PAGE, QUIET, Resource, follow};
+use super::{EAGER, Feed, PAGE, QUIET, Resource, follow};
 use crate::cluster::index::{self, PluginPlace};
 use futures::future::{join_all, pending};
 use k8s_openapi::api::core::v1::Pod;
@@ -54,7 +54,8 @@ async fn look(
         if now != *places {
             return now;
         }
-        sleep(PAUSE).await;
+        let settled = feed.index().settled();
+        sleep(if settled { PAUSE } else { EAGER }).await;
         // At once where something has changed: the webhook gets ready only when it is known where the plugin fails.
         timeout(LOOK, feed.moved.notified()).await.ok();
     }

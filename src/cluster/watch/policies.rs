@@ -2,7 +2,7 @@
 //! server has them, and so do those of who may use them.
 
 use super::discovery::resource_of;
-use super::{Feed, PAGE, QUIET, Resource, follow};
+use super::{EAGER, Feed, PAGE, QUIET, Resource, follow};
 use crate::cluster::index::{self, Collection, Compiler, Index, Kept, Served, Sources};
 use crate::policy::installed::Source;
 use kube::Api;
@@ -137,7 +137,9 @@ async fn compile(feed: &Feed<'_>) {
         let (sources, release) = feed.index().snapshot();
         let installed = compiler.compile(&sources, release);
         feed.index().install(installed, &sources);
-        sleep(PAUSE).await;
+        // A replica that starts is waited for.
+        let settled = feed.index().settled();
+        sleep(if settled { PAUSE } else { EAGER }).await;
     }
 }
 
