@@ -15,10 +15,10 @@
 //! 5. [`inject`] turns the shape into a JSON patch, [`webhook`] answers with it, and [`cli`] prints it.
 //!
 //! On the node, [`redirect`] holds the traffic rules that `outrigger proxy-init` and the CNI plugin set, and [`cni`] is
-//! that plugin.
+//! that plugin. [`egress`] is apart from that way: which hosts outside of the cluster a workload may reach.
 //!
-//! `pod`, `config`, `policy`, `decide`, `inject`, `redirect` and `cni` are pure but for the parts that act: they never touch files, clock, environment,
-//! network or processes. `tests/architecture.rs` keeps it so.
+//! `pod`, `config`, `policy`, `decide`, `inject`, `redirect`, `cni` and `egress` are pure but for the parts that act: they
+//! never touch files, clock, environment, network or processes. `tests/architecture.rs` keeps it so.
 
 #[macro_use]
 mod coded;
@@ -30,6 +30,8 @@ pub mod cluster;
 pub mod cni;
 pub mod config;
 pub mod decide;
+#[cfg(feature = "webhook")]
+pub mod egress;
 pub mod inject;
 pub mod pod;
 pub mod policy;

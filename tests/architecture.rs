@@ -11,11 +11,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What each room may import from the others. Rooms that are missing here may import everything.
-const IMPORTS: [(&str, &[&str]); 9] = [
+const IMPORTS: [(&str, &[&str]); 10] = [
     ("pod", &[]),
     ("config", &["pod", "redirect"]),
     ("policy", &["pod"]),
     ("redirect", &[]),
+    ("egress", &["pod"]),
     ("inject", &["config", "pod"]),
     ("decide", &["config", "inject", "pod", "policy"]),
     ("cluster", &["config", "decide", "inject", "pod", "policy"]),
@@ -24,7 +25,9 @@ const IMPORTS: [(&str, &[&str]); 9] = [
 ];
 
 /// Rooms without files, clock, environment, network, processes, async or a client of the API server.
-const PURE: [&str; 7] = ["pod", "config", "policy", "decide", "inject", "redirect", "cni"];
+const PURE: [&str; 8] = [
+    "pod", "config", "policy", "decide", "inject", "redirect", "cni", "egress",
+];
 
 /// Parts of pure rooms that are not.
 const IMPURE_PARTS: [&str; 4] = ["redirect/apply", "cni/agent", "cni/plugin", "redirect/validate"];

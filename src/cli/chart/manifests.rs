@@ -27,7 +27,7 @@ impl fmt::Display for Manifest {
 
 /// In which order kinds are created (`InstallOrder` of Helm, as far as our charts have them). Others come after them, by
 /// name: registrations of webhooks, policies, monitors.
-const ORDER: [&str; 16] = [
+const ORDER: [&str; 17] = [
     "Namespace",
     "NetworkPolicy",
     "ResourceQuota",
@@ -36,6 +36,7 @@ const ORDER: [&str; 16] = [
     "ServiceAccount",
     "Secret",
     "ConfigMap",
+    "CustomResourceDefinition",
     "ClusterRole",
     "ClusterRoleBinding",
     "Role",

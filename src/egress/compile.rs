@@ -1,0 +1,143 @@
+//! Policies for the proxy in the pod, as Linkerd's resources: an `EgressNetwork` per range of addresses, and routes of the
+//! Gateway API on its ports.
+//!
+//! What Linkerd makes of them shapes what is made here (its policy controller and proxy, 2.18):
+//!
+//! - An `EgressNetwork` is for every workload of its namespace. Where a namespace has one, those of the global namespace do
+//!   not count there: an operator's policies are compiled into each namespace that has policies of its own.
+//! - Of the networks that an address is in, the one with the smallest range counts, with its routes alone: every network of
+//!   a namespace gets the routes of all policies that are about its addresses.
+//! - On a port of a network one kind of route counts, gRPC before HTTP before TLS before TCP, for every host. With routes of
+//!   HTTP, TLS falls under the network's `trafficPolicy`; with those of TLS, what is not TLS is closed.
+//! - Of routes of one kind, the one counts that names the host most exactly.
+//!
+//! So where the allowlist is on, a port that asks for TLS gets routes of TLS, and the rest of it is closed. Where it is off,
+//! the rest has to pass: such a port gets routes of HTTP, which send the listed hosts to HTTPS, and TLS passes as it is.
+
+mod network;
+mod plan;
+mod route;
+pub mod status;
+
+use super::policies::Policies;
+use super::policy::{Id, Policy, PolicyError};
+use super::spec::Placement;
+use network::Network;
+use plan::Plan;
+use serde_json::Value;
+use status::{Programmed, Verdict};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The label of everything that is compiled, with its value.
+pub const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "outrigger-egress");
+
+/// The annotation that names the policy which a route is compiled from.
+pub const POLICY: &str = "outrigger.linkerd.io/egress-policy";
+
+/// The namespace whose `EgressNetworks` count in every namespace that has none: the default of Linkerd's value
+/// `egress.globalEgressNetworkNamespace`.
+pub const GLOBAL_NAMESPACE: &str = "linkerd-egress";
+
+/// What policies are compiled for.
+#[derive(Clone, Debug, Default)]
+pub struct Surroundings {
+    /// The namespace of `EgressNetworks` that count everywhere.
+    pub global_namespace: String,
+    /// The `EgressNetworks` that somebody else made: namespace and name.
+    pub foreign: BTreeSet<(String, String)>,
+}
+
+/// What policies compile to.
+#[derive(Clone, Debug, Default)]
+pub struct Compiled {
+    /// Linkerd's resources, namespace by namespace, networks before their routes.
+    pub objects: Vec<Value>,
+    /// What becomes of each policy, in the order of the policies.
+    pub verdicts: Vec<Verdict>,
+}
+
+impl Surroundings {
+    /// What `objects` tell of them: `EgressNetworks` without our label are somebody else's.
+    pub fn read<'v>(
+        objects: impl IntoIterator<Item = &'v Value>,
+        global_namespace: &str,
+        default_namespace: &str,
+    ) -> Self {
+        let foreign = objects.into_iter().filter_map(|object| {
+            let text = |pointer| object.pointer(pointer).and_then(Value::as_str);
+            let is_network = text("/kind") == Some("EgressNetwork")
+                && text("/apiVersion").is_some_and(|version| version.starts_with("policy.linkerd.io/"));
+            let labels = object.pointer("/metadata/labels");
+            let is_ours = labels.and_then(|labels| labels.get(MANAGED_BY.0)?.as_str()) == Some(MANAGED_BY.1);
+            let namespace = text("/metadata/namespace").unwrap_or(default_namespace).to_owned();
+            (is_network && !is_ours).then(|| (namespace, text("/metadata/name").unwrap_or_default().to_owned()))
+        });
+        Self {
+            global_namespace: global_namespace.to_owned(),
+            foreign: foreign.collect(),
+        }
+    }
+}
+
+/// Compiles every policy of the placement `Client`, and says what becomes of all of them.
+pub fn compile(policies: &Policies, surroundings: &Surroundings) -> Compiled {
+    let is_enforced = |policy: &&Policy| policy.placement == Placement::Client && policy.refusals().is_empty();
+    let accepted = Policies::new(policies.iter().filter(is_enforced).cloned());
+    let mut spaces = accepted.namespaces();
+    let is_cluster_wide = |policy: &Policy| policy.id.namespace.is_none();
+    if accepted.iter().any(is_cluster_wide) {
+        spaces.insert(&surroundings.global_namespace);
+    }
+    let mut objects = Vec::new();
+    let mut outcomes: BTreeMap<&Id, Programmed> = BTreeMap::new();
+    for namespace in spaces {
+        let here: Vec<_> = accepted.of_namespace(namespace).collect();
+        let networks = Network::all(&here);
+        let mut plan = Plan::default();
+        for policy in &here {
+            let found = plan.add(&accepted, policy, namespace, &networks);
+            outcomes.entry(&policy.id).or_default().merge(namespace, found);
+        }
+        for (of, name) in &surroundings.foreign {
+            if of == namespace {
+                for policy in &here {
+                    outcomes
+                        .entry(&policy.id)
+                        .or_default()
+                        .foreign
+                        .insert(format!("{of}/{name}"));
+                }
+            }
+        }
+        objects.extend(networks.iter().map(|network| network.object(namespace)));
+        objects.extend(plan.routes(namespace));
+    }
+    // A foreign network in a namespace that has none of ours keeps the global ones away.
+    let beside: Vec<_> = surroundings
+        .foreign
+        .iter()
+        .filter(|(of, _)| !accepted.namespaces().contains(of.as_str()))
+        .collect();
+    for policy in accepted.iter().filter(|policy| is_cluster_wide(policy)) {
+        let names = beside.iter().map(|(of, name)| format!("{of}/{name}"));
+        outcomes.entry(&policy.id).or_default().foreign.extend(names);
+    }
+    let verdicts = policies
+        .iter()
+        .map(|policy| Verdict::of(policy, outcomes.get(&policy.id)));
+    Compiled {
+        verdicts: verdicts.collect(),
+        objects,
+    }
+}
+
+impl Compiled {
+    /// Adds what is to say of objects that are no policies.
+    pub fn refuse(&mut self, errors: impl IntoIterator<Item = PolicyError>) {
+        self.verdicts
+            .extend(errors.into_iter().map(|error| Verdict::invalid(&error)));
+    }
+}
+
+#[cfg(test)]
+mod tests;

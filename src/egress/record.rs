@@ -1,0 +1,59 @@
+//! The log of decisions: one JSON object a line, which whoever enforces policies writes and `egress observe` reads.
+
+use super::connection::{Connection, Presented, Traffic, Workload};
+use super::ruling::{Decision, Outcome, Reason};
+use serde::{Deserialize, Serialize};
+use std::net::IpAddr;
+use std::num::NonZeroU16;
+
+/// A line of the log. A reader passes over fields that it does not know.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Record {
+    /// When (RFC 3339).
+    pub time: String,
+    /// The workload's namespace.
+    pub namespace: String,
+    /// Its service account.
+    pub service_account: String,
+    /// The name that the connection showed, as [`super::host::Name`] has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// The address that it showed or dialled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<IpAddr>,
+    /// The port that it dialled.
+    pub port: NonZeroU16,
+    /// What it spoke.
+    pub traffic: Traffic,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// Why.
+    pub reason: Reason,
+    /// The policy that decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<String>,
+}
+
+impl Record {
+    /// The line about `connection`, at `time`.
+    pub fn of(time: String, workload: &Workload, connection: &Connection, decision: &Decision<'_>) -> Self {
+        let (host, named) = match &connection.host {
+            Presented::Name(name) => (Some(name.to_string()), None),
+            Presented::Address(address) => (None, Some(*address)),
+            Presented::Nothing | Presented::Malformed | Presented::Disagreeing => (None, None),
+        };
+        Self {
+            time,
+            namespace: workload.namespace.clone(),
+            service_account: workload.service_account.clone(),
+            host,
+            address: connection.address.or(named),
+            port: connection.port,
+            traffic: connection.traffic,
+            outcome: decision.outcome,
+            reason: decision.reason,
+            policy: decision.policy.map(|policy| policy.id.to_string()),
+        }
+    }
+}
