@@ -17,6 +17,7 @@ mod chart;
 mod check;
 mod cni_agent;
 mod completion;
+mod egress_gateway;
 mod explain;
 mod input;
 mod install;
@@ -61,6 +62,8 @@ enum Action {
     Webhook(Box<webhook::Arguments>),
     /// Install the CNI plugin on a node and keep it installed
     CniAgent(Box<cni_agent::Arguments>),
+    /// Let out of the cluster what egress policies allow, and close the rest
+    EgressGateway(Box<egress_gateway::Arguments>),
     /// Find out by dry runs what no API tells of admission policies
     Probe(Box<probe::Arguments>),
     /// Explain what will become of the pods of manifests, or of live workloads, and why
@@ -101,6 +104,7 @@ impl Action {
             Self::Certs(arguments) => certs::run(&arguments)?,
             Self::Webhook(arguments) => webhook::run(*arguments)?,
             Self::CniAgent(arguments) => cni_agent::run(*arguments)?,
+            Self::EgressGateway(arguments) => egress_gateway::run(*arguments)?,
             Self::Probe(arguments) => probe::run(*arguments)?,
             Self::Completion(arguments) => completion::run(&arguments, Command::command())?,
             Self::Man(arguments) => completion::man(&arguments, Command::command())?,
