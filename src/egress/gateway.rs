@@ -43,7 +43,8 @@ use options::Timings;
 use originate::Trust;
 use record::{Failure, Records};
 use resolve::Resolver;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
@@ -83,6 +84,8 @@ struct Gateway {
 struct Client {
     source: IpAddr,
     port: NonZeroU16,
+    /// The gateway's address that it came to: whatever leads there again would go round for ever.
+    arrived: IpAddr,
 }
 
 impl Gateway {
@@ -92,36 +95,42 @@ impl Gateway {
         Some(self.known.current())
     }
 
-    /// A connection to `host`.
-    async fn dial(&self, host: &Host, port: NonZeroU16, is_unfenced: bool) -> Result<TcpStream, Failure> {
-        let addresses = self.addresses(host, is_unfenced).await?;
+    /// A connection to `host`, which may be any where it `is_unfenced`.
+    async fn dial(
+        &self,
+        client: &Client,
+        host: &Host,
+        port: NonZeroU16,
+        is_unfenced: bool,
+    ) -> Result<TcpStream, Failure> {
+        let addresses = self.addresses(client, host, is_unfenced).await?;
         Ok(dial::connect(&addresses, port.get(), self.timings.connect).await?)
     }
 
     /// A socket that sends datagrams to `host`.
-    async fn dial_udp(&self, host: &Host, port: NonZeroU16, is_unfenced: bool) -> Result<UdpSocket, Failure> {
-        let addresses = self.addresses(host, is_unfenced).await?;
+    async fn dial_udp(&self, client: &Client, host: &Host, is_unfenced: bool) -> Result<UdpSocket, Failure> {
+        let addresses = self.addresses(client, host, is_unfenced).await?;
         let connected = async {
-            let first = addresses.first().ok_or(std::io::ErrorKind::AddrNotAvailable)?;
+            let first = addresses.first().ok_or(io::ErrorKind::AddrNotAvailable)?;
             let any = match first {
                 IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
                 IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
             };
             let socket = UdpSocket::bind((any, 0)).await?;
-            socket.connect((*first, port.get())).await?;
+            socket.connect((*first, client.port.get())).await?;
             Ok(socket)
         };
         connected.await.map_err(|error| DialError::Unreachable(error).into())
     }
 
-    async fn addresses(&self, host: &Host, is_unfenced: bool) -> Result<Vec<IpAddr>, Failure> {
+    async fn addresses(&self, client: &Client, host: &Host, is_unfenced: bool) -> Result<Vec<IpAddr>, Failure> {
         let addresses = match host {
             Host::Address(address) => vec![*address],
             Host::Name(name) => self.resolver.addresses(name).await?,
         };
         match is_unfenced {
             true => Ok(addresses),
-            false => Ok(self.fence.pass(addresses)?),
+            false => Ok(self.fence.pass(addresses, client.arrived)?),
         }
     }
 
@@ -135,4 +144,9 @@ impl Gateway {
             }
         }
     }
+}
+
+/// The address of a socket; that of nobody where it has none.
+fn own_address(bound: io::Result<SocketAddr>) -> IpAddr {
+    bound.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |address| address.ip().to_canonical())
 }

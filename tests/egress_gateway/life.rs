@@ -128,3 +128,38 @@ fn a_gateway_that_is_told_to_stop_finishes_what_it_has_begun() {
     drop(stream);
     assert_eq!(gateway.ended(), 0);
 }
+
+#[test]
+fn authorities_and_name_servers_are_read_again_and_broken_ones_change_nothing() {
+    let world = World::new();
+    let spec = "{hosts: [www.example.com], ports: [{port: 80, protocol: HTTP}], tls: {origination: {}}}";
+    let bundle = world.write("bundle.pem", &crate::authority::Authority::new().pem());
+    let bundle = bundle.to_str().unwrap();
+    let gateway = world.gateway_with(&objects(&[spec]), &["--trust-bundle", bundle]);
+    until(&world, 502);
+    gateway.assert_failed("certificate_refused");
+    world.write("bundle.pem", &world.internet.authority.pem());
+    until(&world, 200);
+    world.write("bundle.pem", "no certificate");
+    world.write("resolv.conf", "no name server\n");
+    for files in ["trust-bundle", "resolv-conf"] {
+        gateway.wait(|line| line["files"] == files && line["level"] == "WARN");
+    }
+    until(&world, 200);
+}
+
+#[test]
+fn clients_over_the_limit_wait_for_a_place() {
+    let world = World::new();
+    let gateway = world.gateway_with(
+        &objects(&[OPEN]),
+        &["--max-connections", "1", "--detect-timeout", "60s"],
+    );
+    let held = world.connect(80);
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| world.curl(&["http://www.example.com/"]));
+        gateway.wait(|line| line["message"] == "probes and metrics");
+        drop(held);
+        waiting.join().unwrap().assert_from("www.example.com");
+    });
+}

@@ -1,5 +1,6 @@
 //! The way to a server: which addresses a name may lead to, and connections to them.
 
+use crate::egress::metadata;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -10,14 +11,6 @@ use tracing::debug;
 
 /// Addresses that are tried of one name, in their order: more would let a name with many dead ones hold a client up.
 const TRIED: usize = 4;
-
-/// Where instances of clouds find their metadata, beside link-local addresses: AWS over IPv6, Alibaba Cloud, Oracle Cloud, Azure.
-const METADATA: [IpAddr; 4] = [
-    IpAddr::V6(Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254)),
-    IpAddr::V4(Ipv4Addr::new(100, 100, 100, 200)),
-    IpAddr::V4(Ipv4Addr::new(192, 0, 0, 192)),
-    IpAddr::V4(Ipv4Addr::new(168, 63, 129, 16)),
-];
 
 /// Prefixes of IPv6 whose addresses hold one of IPv4, and where in it: NAT64 (RFC 6052, RFC 8215), 6to4 (RFC 3056) and
 /// IPv4-compatible ones (RFC 4291).
@@ -70,14 +63,15 @@ impl Fence {
         self.holds(IpAddr::V4(embedded(outer)?))
     }
 
-    /// Those of `addresses` that may be connected to.
+    /// Those of `addresses` that may be connected to, which `own` is none of.
     ///
     /// # Errors
     /// Where there are none of them.
-    pub(super) fn pass(&self, addresses: Vec<IpAddr>) -> Result<Vec<IpAddr>, DialError> {
+    pub(super) fn pass(&self, addresses: Vec<IpAddr>, own: IpAddr) -> Result<Vec<IpAddr>, DialError> {
         let mut held = None;
         let mut passed = addresses;
-        passed.retain(|address| match self.holds(*address) {
+        let of_own = |address: &IpAddr| (*address == own).then_some("the gateway's own");
+        passed.retain(|address| match self.holds(*address).or_else(|| of_own(address)) {
             None => true,
             Some(kind) => {
                 held = Some((*address, kind));
@@ -102,7 +96,7 @@ fn special(address: IpAddr) -> Option<&'static str> {
     };
     if address.is_loopback() {
         Some("a loopback address")
-    } else if METADATA.contains(&address) {
+    } else if metadata::has_address(address) {
         Some("a cloud's metadata address")
     } else if is_link_local {
         Some("a link-local address")
@@ -161,7 +155,8 @@ mod tests {
             ("127.0.0.1", "loopback"),
             ("::1", "loopback"),
             ("::ffff:127.0.0.2", "loopback"),
-            ("169.254.169.254", "link-local"),
+            ("169.254.169.254", "metadata"),
+            ("169.254.1.1", "link-local"),
             ("fe80::1", "link-local"),
             ("fd00:ec2::254", "metadata"),
             ("100.100.100.200", "metadata"),
@@ -175,10 +170,11 @@ mod tests {
             ("10.96.0.1", "of the cluster"),
             ("fd00:10::1", "of the cluster"),
             ("::ffff:10.244.3.4", "of the cluster"),
-            ("64:ff9b::a9fe:a9fe", "link-local"),
+            ("64:ff9b::a9fe:a9fe", "metadata"),
+            ("64:ff9b:1::a9fe:a9fe", "metadata"),
             ("64:ff9b:1::7f00:1", "loopback"),
             ("2002:0a60:0001::1", "of the cluster"),
-            ("::a9fe:a9fe", "link-local"),
+            ("::a9fe:a9fe", "metadata"),
         ] {
             let found = fence.holds(address.parse().unwrap());
             assert!(found.is_some_and(|found| found.contains(kind)), "{address}: {found:?}");
@@ -192,9 +188,15 @@ mod tests {
     fn a_name_with_one_good_address_leads_there_alone() {
         let addresses = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<IpAddr>>();
         let fence = Fence::default();
-        let passed = fence.pass(addresses(&["127.0.0.1", "192.0.2.1", "169.254.169.254"]));
+        let own: IpAddr = "192.0.2.2".parse().unwrap();
+        let passed = fence.pass(
+            addresses(&["127.0.0.1", "192.0.2.1", "169.254.169.254", "192.0.2.2"]),
+            own,
+        );
         assert_eq!(passed.unwrap(), addresses(&["192.0.2.1"]));
-        let error = fence.pass(addresses(&["127.0.0.1"])).unwrap_err().to_string();
+        let error = fence.pass(vec![own], own).unwrap_err().to_string();
+        assert!(error.ends_with("192.0.2.2 is the gateway's own"), "{error}");
+        let error = fence.pass(addresses(&["127.0.0.1"]), own).unwrap_err().to_string();
         assert!(error.ends_with("127.0.0.1 is a loopback address"), "{error}");
     }
 

@@ -247,7 +247,9 @@ impl Visit {
             Some(Trusted::Named(authorities)) => Some(Arc::clone(authorities)),
             Some(Trusted::Missing) => return Err(Failure::NoAuthorities),
         };
-        let stream = gateway.dial(&server.host, server.port, verdict.is_unfenced).await?;
+        let stream = gateway
+            .dial(&self.client, &server.host, server.port, verdict.is_unfenced)
+            .await?;
         let activity = Arc::clone(&self.activity);
         let begun = match trust {
             None => Upstream::begin(Noted::new(Vec::new(), stream, activity), server.is_http2).await,

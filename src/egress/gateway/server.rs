@@ -6,19 +6,20 @@ use super::options::{Options, Port, Timings};
 use super::originate::Trust;
 use super::record::Records;
 use super::resolve::Resolver;
-use super::{Client, Gateway, tcp, udp};
+use super::{Client, Gateway, own_address, tcp, udp};
 use crate::egress::connection::Traffic;
 use crate::egress::gateway::dial::Fence;
 use crate::webhook::metrics::{Connections, Counted, Reloads};
 use crate::webhook::reload::{Reloaded, Source};
 use crate::webhook::{Admin, Phase, ServeError, accept, listen, note, reached, serve_admin};
-use futures::future::{self, BoxFuture};
+use futures::future::BoxFuture;
 use prometheus_client::encoding::text;
 use prometheus_client::registry::Registry;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fmt;
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
@@ -166,15 +167,14 @@ struct Door {
 
 impl Door {
     /// Serves until the gateway stops, and then until the last connection has ended.
-    async fn serve(mut self, socket: TcpListener) {
+    async fn serve(self, socket: TcpListener) {
         let mut open = JoinSet::new();
-        loop {
-            let mut stopping = self.stopping.clone();
-            tokio::select! {
-                _stopped = stopping.wait_for(|stopping| *stopping) => break,
-                Some(ended) = open.join_next() => note_end(&ended),
-                accepted = self.next(&socket) => self.admit(&mut open, accepted),
-            }
+        while let Some((stream, peer)) = self.next(&socket, &mut open).await {
+            // Until there is a place, it waits, and further clients in the system's queue.
+            let Some(permit) = self.place(&mut open).await else {
+                break;
+            };
+            self.admit(&mut open, (permit, stream, peer));
         }
         drop(socket);
         while let Some(ended) = open.join_next().await {
@@ -182,22 +182,36 @@ impl Door {
         }
     }
 
-    /// The next connection, once there is a place for it: until then clients wait in the system's queue.
-    async fn next(&self, socket: &TcpListener) -> (OwnedSemaphorePermit, TcpStream, SocketAddr) {
-        match Arc::clone(&self.places).acquire_owned().await {
-            Ok(permit) => {
-                let (stream, peer) = accept(socket).await;
-                (permit, stream, peer)
+    /// The next connection; nothing when the gateway stops.
+    async fn next(&self, socket: &TcpListener, open: &mut JoinSet<()>) -> Option<(TcpStream, SocketAddr)> {
+        let mut stopping = self.stopping.clone();
+        loop {
+            tokio::select! {
+                _stopped = stopping.wait_for(|stopping| *stopping) => return None,
+                Some(ended) = open.join_next() => note_end(&ended),
+                accepted = accept(socket) => return Some(accepted),
             }
-            // Nobody closes it.
-            Err(_closed) => future::pending().await,
         }
     }
 
-    fn admit(&mut self, open: &mut JoinSet<()>, (permit, stream, peer): (OwnedSemaphorePermit, TcpStream, SocketAddr)) {
+    /// A place among all connections; nothing when the gateway stops.
+    async fn place(&self, open: &mut JoinSet<()>) -> Option<OwnedSemaphorePermit> {
+        let mut stopping = self.stopping.clone();
+        let mut place = pin!(Arc::clone(&self.places).acquire_owned());
+        loop {
+            tokio::select! {
+                _stopped = stopping.wait_for(|stopping| *stopping) => return None,
+                Some(ended) = open.join_next() => note_end(&ended),
+                place = &mut place => return place.ok(),
+            }
+        }
+    }
+
+    fn admit(&self, open: &mut JoinSet<()>, (permit, stream, peer): (OwnedSemaphorePermit, TcpStream, SocketAddr)) {
         let client = Client {
             source: peer.ip().to_canonical(),
             port: self.port,
+            arrived: own_address(stream.local_addr()),
         };
         self.connections.accepted.inc();
         let Some(place) = self.gateway.places.place(client.source) else {

@@ -123,6 +123,7 @@ fn http1(bytes: &[u8]) -> Option<Speech> {
 mod tests {
     use super::super::hello::tests::{fragmented, hello};
     use super::*;
+    use proptest::prelude::*;
     use tokio::io::AsyncWriteExt;
 
     /// What is told of `bytes` that come one by one, and after how many.
@@ -193,5 +194,21 @@ mod tests {
         drop(theirs);
         let error = sniff(&mut ours, Duration::from_secs(1)).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_something(bytes in proptest::collection::vec(any::<u8>(), 0..200), start in 0..4_usize) {
+            let start: &[u8] = [&b""[..], b"\x16\x03\x01", b"GET / ", b"PRI * "][start];
+            let _speech = told(&[start, &bytes].concat());
+        }
+
+        #[test]
+        fn a_hello_that_was_tampered_with_is_read_or_refused(place in 0..1000_usize, byte: u8, size in 1..300_usize) {
+            let mut bytes = hello("example.com", &["h2"]);
+            let place = place % bytes.len();
+            bytes[place] = byte;
+            let _speech = told(&fragmented(&bytes, size));
+        }
     }
 }

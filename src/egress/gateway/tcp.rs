@@ -66,7 +66,7 @@ async fn closed(gateway: Arc<Gateway>, mut stream: TcpStream, client: Client, (b
         }
         return;
     };
-    match gateway.dial(host, client.port, verdict.is_unfenced).await {
+    match gateway.dial(&client, host, client.port, verdict.is_unfenced).await {
         Ok(server) => {
             gateway.records.decided(&client, &verdict);
             drop(verdict);

@@ -31,6 +31,7 @@ struct Flows(Mutex<HashMap<SocketAddr, Sender<Vec<u8>>>>);
 /// Carries datagrams that come on `socket` until it is dropped.
 pub(super) async fn serve(gateway: Arc<Gateway>, socket: UdpSocket, port: NonZeroU16) {
     let (socket, flows) = (Arc::new(socket), Arc::new(Flows::default()));
+    let own = super::own_address(socket.local_addr());
     let mut tasks = JoinSet::new();
     let mut buffer = vec![0; DATAGRAM];
     loop {
@@ -55,6 +56,7 @@ pub(super) async fn serve(gateway: Arc<Gateway>, socket: UdpSocket, port: NonZer
         let client = Client {
             source: peer.ip().to_canonical(),
             port,
+            arrived: own,
         };
         let Some(place) = gateway
             .places
@@ -132,7 +134,7 @@ async fn begin(gateway: &Gateway, client: &Client) -> Option<UdpSocket> {
         gateway.records.decided(client, &verdict);
         return None;
     };
-    match gateway.dial_udp(host, client.port, verdict.is_unfenced).await {
+    match gateway.dial_udp(client, host, verdict.is_unfenced).await {
         Ok(socket) => {
             gateway.records.decided(client, &verdict);
             Some(socket)
