@@ -18,6 +18,7 @@ mod chart;
 mod cni_agent;
 mod completion;
 mod egress;
+mod egress_gateway;
 mod explain;
 mod input;
 mod install;
@@ -62,6 +63,8 @@ enum Action {
     Webhook(Box<webhook::Arguments>),
     /// Install the CNI plugin on a node and keep it installed
     CniAgent(Box<cni_agent::Arguments>),
+    /// Let out of the cluster what egress policies allow, and close the rest
+    EgressGateway(Box<egress_gateway::Arguments>),
     /// Find out by dry runs what no API tells of admission policies
     Probe(Box<probe::Arguments>),
     /// Explain what will become of the pods of manifests, or of live workloads, and why
@@ -106,6 +109,7 @@ impl Action {
             Self::Certs(arguments) => certs::run(&arguments)?,
             Self::Webhook(arguments) => webhook::run(*arguments)?,
             Self::CniAgent(arguments) => cni_agent::run(*arguments)?,
+            Self::EgressGateway(arguments) => egress_gateway::run(*arguments)?,
             Self::Probe(arguments) => probe::run(*arguments)?,
             Self::Completion(arguments) => completion::run(&arguments, Command::command())?,
             Self::Man(arguments) => completion::man(&arguments, Command::command())?,

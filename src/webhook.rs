@@ -24,8 +24,11 @@ mod server;
 mod shutdown;
 
 pub use admin::Admin;
+pub(crate) use listener::accept;
 pub use options::Options;
 pub use server::{ServeError, Server, serve_admin};
+pub(crate) use server::{listen, note};
+pub(crate) use shutdown::reached;
 pub use shutdown::{Phase, signals};
 
 /// Serves until a signal says to stop.

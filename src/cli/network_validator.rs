@@ -7,7 +7,7 @@
 //! Exit status: 0 redirected, [`NOT_REDIRECTED`] not redirected (the repair controller restarts such pods),
 //! [`NOT_TESTED`] nothing could be proved, 2 wrong arguments.
 
-mod duration;
+pub(super) mod duration;
 mod probe;
 mod route;
 

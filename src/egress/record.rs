@@ -10,7 +10,8 @@ use std::num::NonZeroU16;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Record {
-    /// When (RFC 3339).
+    /// When (RFC 3339); `timestamp` of a log with other lines among these.
+    #[serde(alias = "timestamp")]
     pub time: String,
     /// The workload's namespace.
     pub namespace: String,

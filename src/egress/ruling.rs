@@ -71,6 +71,18 @@ pub enum Reason {
     ProtocolHidden,
     /// It leads to a metadata service of the cloud, which no policy names exactly.
     MetadataAddress,
+    /// Its `ClientHello` hides another, so that the name that is shown is not the one that is asked for.
+    NameEncrypted,
+    /// The request cannot be passed on without doubt about where it ends or what it is.
+    RequestMalformed,
+    /// It might pass, and nobody can say where to: it shows no name, and no policy lists one destination for its port.
+    DestinationUnknown,
+    /// The source's address is no pod's.
+    SourceUnknown,
+    /// The source has as many connections open as it may.
+    SourceCrowded,
+    /// Whoever enforces policies does not know them yet.
+    NotReady,
 }
 
 /// How a connection goes out.
@@ -332,6 +344,12 @@ impl Reason {
             Self::TlsRequired => "tls_required",
             Self::ProtocolHidden => "protocol_hidden",
             Self::MetadataAddress => "metadata_address",
+            Self::NameEncrypted => "name_encrypted",
+            Self::RequestMalformed => "request_malformed",
+            Self::DestinationUnknown => "destination_unknown",
+            Self::SourceUnknown => "source_unknown",
+            Self::SourceCrowded => "source_crowded",
+            Self::NotReady => "not_ready",
         }
     }
 
@@ -353,6 +371,12 @@ impl Reason {
             Self::MetadataAddress => {
                 "it leads to a metadata service of the cloud, which is closed unless a policy names it exactly"
             }
+            Self::NameEncrypted => "its hello hides another name, and what is not listed is closed",
+            Self::RequestMalformed => "the request cannot be passed on without doubt about what it is",
+            Self::DestinationUnknown => "it shows no name, and no policy lists one destination for its port",
+            Self::SourceUnknown => "its source is no pod",
+            Self::SourceCrowded => "its source has too many connections open",
+            Self::NotReady => "the policies are not known yet",
         }
     }
 }

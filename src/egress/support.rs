@@ -112,13 +112,21 @@ impl Policy {
         }
     }
 
+    /// Whether it is about a single host.
+    fn names_one_host(&self) -> bool {
+        matches!(&self.targets[..], [Target::Host(pattern)] if pattern.is_exact())
+    }
+
     fn refusal_of_port(&self, Port { port, protocol }: Port) -> Option<(RefusalReason, &'static str)> {
         let tls = self.tls_of(protocol);
         let is_client = self.placement == Placement::Client;
         match protocol {
+            // It resolves the name itself, and dials that: the port leads there and nowhere else.
+            Protocol::Tcp | Protocol::Udp if !is_client && self.names_one_host() => None,
             Protocol::Tcp | Protocol::Udp => Some((
                 RefusalReason::HostHidden,
-                "it shows no host, so that the port would be open for every host: expected addresses in the place of hosts",
+                "it shows no host, so that the port would be open for every host: expected addresses in the place of hosts, or a \
+                 single host with placement Gateway",
             )),
             Protocol::Http | Protocol::Http2 | Protocol::Grpc
                 if tls == TlsMode::Enforced && self.origination.is_none() =>
@@ -205,8 +213,8 @@ mod tests {
             ("GRPC", &enforced, "ProtocolHidden", "ProtocolHidden"),
             ("Detect", &optional, "OptionalTlsUnsupported", ""),
             ("Detect", &enforced, "", ""),
-            ("TCP", &optional, "HostHidden", "HostHidden"),
-            ("UDP", &optional, "UdpUnsupported HostHidden", "HostHidden"),
+            ("TCP", &optional, "HostHidden", ""),
+            ("UDP", &optional, "UdpUnsupported HostHidden", ""),
         ] {
             assert_eq!(
                 reasons(on("Client", protocol, tls)).join(" "),
@@ -226,6 +234,15 @@ mod tests {
                 reasons(on("Client", protocol, &origination)).contains(&"OriginationUnsupported"),
                 "{protocol}"
             );
+        }
+    }
+
+    #[test]
+    fn an_opaque_port_of_the_gateway_leads_to_one_host() {
+        for hosts in [json!(["a.example", "b.example"]), json!(["*.a.example"])] {
+            let mut spec = on("Gateway", "TCP", &json!({}));
+            spec["hosts"] = hosts;
+            assert_eq!(reasons(spec), ["HostHidden"]);
         }
     }
 

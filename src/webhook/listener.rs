@@ -164,7 +164,7 @@ impl Listener {
                     continue;
                 }
                 () = open.one_ends() => continue,
-                stream = self.accept() => stream,
+                (stream, _) = accept(&self.socket) => stream,
             };
             tokio::select! {
                 () = &mut stop => break,
@@ -189,18 +189,18 @@ impl Listener {
     pub(super) async fn serve_always(self) {
         self.serve(pending(), pending(), pending()).await;
     }
+}
 
-    /// The next connection.
-    async fn accept(&self) -> TcpStream {
-        loop {
-            match self.socket.accept().await {
-                Ok((stream, _)) => return stream,
-                // The client is gone already; the next one is not to blame.
-                Err(error) if is_of_connection(&error) => debug!(%error, "connection lost before it was accepted"),
-                Err(error) => {
-                    warn!(%error, "cannot accept connections");
-                    sleep(PAUSE).await;
-                }
+/// The next connection, and where it comes from.
+pub(crate) async fn accept(socket: &TcpListener) -> (TcpStream, SocketAddr) {
+    loop {
+        match socket.accept().await {
+            Ok(accepted) => return accepted,
+            // The client is gone already; the next one is not to blame.
+            Err(error) if is_of_connection(&error) => debug!(%error, "connection lost before it was accepted"),
+            Err(error) => {
+                warn!(%error, "cannot accept connections");
+                sleep(PAUSE).await;
             }
         }
     }

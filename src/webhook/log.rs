@@ -157,7 +157,11 @@ fn filter(level: Level) -> Targets {
     let filter = Targets::new()
         .with_default(others)
         .with_target("kube_client::client::builder", LevelFilter::OFF)
-        .with_target("kube_runtime", LevelFilter::OFF);
+        .with_target("kube_runtime", LevelFilter::OFF)
+        // These name hosts, of which a policy may want no record.
+        .with_target("hickory_net", LevelFilter::OFF)
+        .with_target("hickory_resolver", LevelFilter::OFF)
+        .with_target("rustls", LevelFilter::ERROR);
     filter.with_target("outrigger", level)
 }
 

@@ -125,7 +125,7 @@ impl Metrics {
 }
 
 impl Connections {
-    fn register(registry: &mut Registry) -> Self {
+    pub(crate) fn register(registry: &mut Registry) -> Self {
         let all = Self::default();
         registry.register("connections", "Connections that were accepted", all.accepted.clone());
         registry.register("connections_open", "Connections that are open", all.open.clone());
@@ -144,11 +144,17 @@ impl Connections {
 }
 
 impl Reloads {
-    fn register(registry: &mut Registry) -> Self {
+    /// Of whom has no certificate.
+    pub(crate) fn register_files(registry: &mut Registry) -> Self {
         let all = Self::default();
         registry.register("reloads", "Changed files that were read again", all.done.clone());
         let help = "Whether files have changed into something that cannot be used";
         registry.register("reload_failing", help, all.failing.clone());
+        all
+    }
+
+    fn register(registry: &mut Registry) -> Self {
+        let all = Self::register_files(registry);
         let times = [
             (
                 "certificate_start_timestamp",

@@ -98,11 +98,21 @@ impl<T: 'static> Reloaded<T> {
     where
         E: std::error::Error + Send + Sync + 'static,
     {
-        let parse: Box<Parse<T>> = Box::new(move |contents| {
+        Self::load_all(Vec::from(sources), move |contents| {
             let all: [&[u8]; N] = std::array::from_fn(|place| contents.get(place).map_or(&[][..], Vec::as_slice));
-            parse(all).map_err(Into::into)
-        });
-        let sources = Vec::from(sources);
+            parse(all)
+        })
+    }
+
+    /// The same for as many files as there are.
+    pub fn load_all<E>(
+        sources: Vec<Source>,
+        parse: impl Fn(&[Vec<u8>]) -> Result<Arc<T>, E> + Send + Sync + 'static,
+    ) -> Result<Self, LoadError>
+    where
+        E: std::error::Error + Send + Sync + 'static,
+    {
+        let parse: Box<Parse<T>> = Box::new(move |contents| parse(contents).map_err(Into::into));
         let contents = read(&sources)?;
         let value = evaluate(&parse, &sources, &contents)?;
         Ok(Self {

@@ -237,7 +237,7 @@ fn admin(
 }
 
 /// The socket for `address`, and the address that it has: a port of 0 stands for any that is free.
-async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServeError> {
+pub(crate) async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServeError> {
     let bound = async {
         let socket = bind(address).await?;
         let address = socket.local_addr()?;
@@ -357,7 +357,7 @@ impl Watched {
 }
 
 /// Tells log and metrics what a comparison found, and the caller whether there is something new.
-fn note(change: &Change, files: &'static str, metrics: &Reloads) -> bool {
+pub(crate) fn note(change: &Change, files: &'static str, metrics: &Reloads) -> bool {
     match change {
         Change::None => return false,
         Change::Swapped => info!(files, "files have changed and are in use"),

@@ -32,7 +32,7 @@ pub fn signals() -> io::Result<watch::Receiver<Phase>> {
 }
 
 /// Waits until the server has been told to be in `phase`, or past it.
-pub(super) async fn reached(mut follow: watch::Receiver<Phase>, phase: Phase) {
+pub(crate) async fn reached(mut follow: watch::Receiver<Phase>, phase: Phase) {
     if follow.wait_for(|now| *now >= phase).await.is_err() {
         // Nobody is left to tell.
         std::future::pending::<()>().await;

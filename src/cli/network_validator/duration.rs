@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// Reads a number with a unit (`ms`, `s`, `m`, `h`, `d`), or a bare `0`.
-pub(super) fn duration(text: &str) -> Result<Duration, String> {
+pub(in crate::cli) fn duration(text: &str) -> Result<Duration, String> {
     let error = || format!("{text:?} is no duration; expected a number and ms, s, m, h or d, as in 10s");
     if text == "0" {
         return Ok(Duration::ZERO);
