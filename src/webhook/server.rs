@@ -11,11 +11,12 @@ use super::metrics::{Connections, Metrics, Reloads};
 use super::options::{CertificateSource, FactSource, Options, SERVICE, Timings};
 use super::reload::{Change, LoadError, Reloaded, Source};
 use super::router::Entrance;
-use super::shutdown::{Phase, reached};
+use super::shutdown::{Phase, dismiss, reached};
 use crate::cluster::events::Events;
 use crate::cluster::index::ObjectsError;
 use crate::cluster::{Access, Cluster, ConnectError, connect};
 use crate::decide::Setup;
+use axum::middleware::from_fn_with_state;
 use futures::future::{self, BoxFuture};
 use kube::Client;
 use rustls::pki_types::CertificateDer;
@@ -114,7 +115,9 @@ impl Server {
         let (socket, address) = listen(options.listen).await?;
         let webhook = Listener::new(
             socket,
-            entrance.router(),
+            entrance
+                .router()
+                .layer(from_fn_with_state(Arc::clone(&stopping), dismiss)),
             Some(tls),
             limits,
             metrics.connections.clone(),
