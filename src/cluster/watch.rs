@@ -25,9 +25,12 @@ use tracing::{info, warn};
 /// Objects a page of the first listing: small pages keep small what is held while they are read. A node can have 20 KiB.
 const PAGE: u32 = 100;
 
-/// How long what is derived from objects stays as it is at least, as long as the replica is not ready: a start is to take less
-/// than 100 ms, and at that time objects come a page at a time.
-const EAGER: Duration = Duration::from_millis(5);
+/// How long what is made of all objects stays as it is at least, however much changes: a rollout changes the status of a quota
+/// with every pod, and a look takes as long as there are pods of the plugin. Before it is `settled` nothing is answered, so
+/// the pause is only what keeps a long listing from being gone through for each of its pages.
+fn pause(settled: bool) -> Duration {
+    Duration::from_millis(if settled { 200 } else { 5 })
+}
 
 /// What the watches feed.
 struct Feed<'f> {

@@ -1,7 +1,7 @@
 //! The watches of the CNI plugin's own pods, one a node, by its label and where it is installed alone: no right on the pods
 //! of other namespaces is needed. Without it, where the plugin is meant to be is all that is known.
 
-use super::{EAGER, Feed, PAGE, QUIET, Resource, follow};
+use super::{Feed, PAGE, QUIET, Resource, follow, pause};
 use crate::cluster::index::{self, PluginPlace};
 use futures::future::{join_all, pending};
 use k8s_openapi::api::core::v1::Pod;
@@ -18,9 +18,6 @@ use tracing::warn;
 /// How often it is looked for how long the plugin's pods have been failing: often against the minutes that a failure counts
 /// after.
 const LOOK: Duration = Duration::from_secs(5);
-
-/// How long it is not looked again at least, however much changes: a look takes as long as there are pods of the plugin.
-const PAUSE: Duration = Duration::from_millis(200);
 
 /// Runs all of them.
 pub(super) async fn run(feed: &Feed<'_>) {
@@ -55,7 +52,7 @@ async fn look(
             return now;
         }
         let settled = feed.index().settled();
-        sleep(if settled { PAUSE } else { EAGER }).await;
+        sleep(pause(settled)).await;
         // At once where something has changed: the webhook gets ready only when it is known where the plugin fails.
         timeout(LOOK, feed.moved.notified()).await.ok();
     }

@@ -2,17 +2,13 @@
 //! server has them, and so do those of who may use them.
 
 use super::discovery::resource_of;
-use super::{EAGER, Feed, PAGE, QUIET, Resource, follow};
+use super::{Feed, PAGE, QUIET, Resource, follow, pause};
 use crate::cluster::index::{self, Collection, Compiler, Index, Kept, Served, Sources};
 use crate::policy::installed::Source;
 use kube::Api;
 use kube::api::DynamicObject;
 use kube::runtime::watcher::{Config, watcher};
-use std::time::Duration;
 use tokio::time::sleep;
-
-/// How long policies stay as they are at least: a rollout changes the status of a quota with every pod.
-const PAUSE: Duration = Duration::from_millis(200);
 
 /// Runs all of them.
 pub(super) async fn run(feed: &Feed<'_>) {
@@ -136,10 +132,12 @@ async fn compile(feed: &Feed<'_>) {
         feed.changed.notified().await;
         let (sources, release) = feed.index().snapshot();
         let installed = compiler.compile(&sources, release);
-        feed.index().install(installed, &sources);
-        // A replica that starts is waited for.
-        let settled = feed.index().settled();
-        sleep(if settled { PAUSE } else { EAGER }).await;
+        let settled = {
+            let mut index = feed.index();
+            index.install(installed, &sources);
+            index.settled()
+        };
+        sleep(pause(settled)).await;
     }
 }
 
@@ -155,6 +153,7 @@ mod tests {
     use serde_json::json;
     use std::pin::pin;
     use std::sync::Mutex;
+    use std::time::Duration;
     use tokio::time::timeout;
 
     /// A server with one constraint and nothing else, whose watches stay silent.

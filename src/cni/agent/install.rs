@@ -206,10 +206,10 @@ impl Installer {
             if found.is_some() && found == *compared {
                 continue;
             }
-            let wanted = file::read(&source).map_err(said)?;
+            let wanted = || file::open(&source).map_err(said);
             let executable = found.is_some_and(|((.., mode), _)| mode & 0o777 == EXECUTABLE.mode);
-            if !executable || file::read(&target).ok().as_ref() != Some(&wanted) {
-                file::put(&target, &wanted, EXECUTABLE).map_err(said)?;
+            if !executable || !file::holds(&target, &wanted()?).unwrap_or(false) {
+                file::put(&target, wanted()?, EXECUTABLE).map_err(said)?;
                 report.changed.push(target.clone());
             }
             *compared = identities();

@@ -5,7 +5,7 @@
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 use std::fs::{self, File, Metadata, Permissions};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, BufRead as _, BufReader, Read};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, fchown};
 use std::path::{Path, PathBuf};
 
@@ -79,6 +79,26 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>, FileError> {
     fs::read(path).map_err(FileError::of("read", path))
 }
 
+/// The file at `path`, to be read.
+pub(super) fn open(path: &Path) -> Result<File, FileError> {
+    File::open(path).map_err(FileError::of("read", path))
+}
+
+/// Whether the file at `path` has the content of `wanted`. Piece by piece: what a whole program takes once the allocator
+/// would keep for good.
+pub(super) fn holds(path: &Path, wanted: &File) -> io::Result<bool> {
+    let (mut found, mut wanted) = (BufReader::new(File::open(path)?), BufReader::new(wanted));
+    loop {
+        let (some, other) = (found.fill_buf()?, wanted.fill_buf()?);
+        let length = some.len().min(other.len());
+        if length == 0 || some.iter().zip(other).any(|(one, other)| one != other) {
+            return Ok(some.is_empty() && other.is_empty());
+        }
+        found.consume(length);
+        wanted.consume(length);
+    }
+}
+
 /// The text of a regular file, or why it has none.
 pub(super) fn read_text(path: &Path) -> Result<String, String> {
     let text = || -> io::Result<String> {
@@ -116,7 +136,7 @@ pub(super) fn make_private_folder(folder: &Path) -> Result<(), FileError> {
 }
 
 /// Puts `content` at `path`, whatever was there.
-pub(super) fn put(path: &Path, content: &[u8], owner: Owner) -> Result<(), FileError> {
+pub(super) fn put(path: &Path, content: impl Read, owner: Owner) -> Result<(), FileError> {
     let unfinished = write_beside(path, content, owner)?;
     finish(&unfinished, path, || fs::rename(&unfinished, path))
 }
@@ -211,16 +231,16 @@ fn real(path: &Path) -> Result<PathBuf, FileError> {
     }
 }
 
-fn write_beside(path: &Path, content: &[u8], owner: Owner) -> Result<PathBuf, FileError> {
+fn write_beside(path: &Path, mut content: impl Read, owner: Owner) -> Result<PathBuf, FileError> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let (begin, end) = UNFINISHED;
     let unfinished = path.with_file_name(format!("{begin}{name}-{}{end}", std::process::id()));
-    let write = || -> io::Result<()> {
+    let mut write = || -> io::Result<()> {
         discard(&unfinished);
         // Nobody else reads it before it has its mode.
         let mut options = File::options();
         let mut file = options.write(true).create_new(true).mode(0o600).open(&unfinished)?;
-        file.write_all(content)?;
+        io::copy(&mut content, &mut file)?;
         if let Some((user, group)) = owner.ids {
             fchown(&file, Some(user), Some(group))?;
         }
