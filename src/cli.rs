@@ -17,6 +17,7 @@ mod chart;
 mod check;
 mod cni_agent;
 mod completion;
+mod egress;
 mod egress_gateway;
 mod explain;
 mod input;
@@ -73,6 +74,9 @@ enum Action {
     /// Print the policies that workloads need, or ask one about pods
     #[command(subcommand)]
     Policy(policy::Action),
+    /// Tell which hosts outside of the cluster workloads may reach
+    #[command(subcommand)]
+    Egress(egress::Action),
     /// Print what the webhook consists of, for kubectl apply
     Install(Box<install::Arguments>),
     /// Print what the CNI plugin's agent consists of, for kubectl apply
@@ -94,6 +98,7 @@ impl Action {
     fn run(self) -> Result<Verdict> {
         match self {
             Self::Policy(action) => return policy::run(&action),
+            Self::Egress(action) => return egress::run(&action),
             Self::Explain(arguments) => return explain::run(&arguments),
             Self::Check(arguments) => return check::run(&arguments),
             Self::Inject(arguments) => inject::run(&arguments)?,

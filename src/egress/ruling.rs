@@ -184,6 +184,27 @@ impl<'p> Ruling<'p> {
     }
 }
 
+impl Decision<'_> {
+    /// Whether what was let out under its name may be dialled at `address`, to which that was resolved: whoever owns a listed
+    /// name could have it lead to a metadata service.
+    pub fn may_dial(&self, address: IpAddr) -> bool {
+        let names_it = |policy: &Policy| policy.targets.iter().any(|target| target.names_metadata(address));
+        !metadata::has_address(address) || self.reason == Reason::NoPolicy || self.policy.is_some_and(names_it)
+    }
+}
+
+impl Target {
+    /// Whether it names the metadata service at `address`, and no other host.
+    fn names_metadata(&self, address: IpAddr) -> bool {
+        match self {
+            Self::Host(pattern) => metadata::is_named_by(pattern),
+            Self::Addresses(range) => {
+                range.prefix_len() == range.max_prefix_len() && range.addr() == address.to_canonical()
+            }
+        }
+    }
+}
+
 impl Policy {
     /// How exactly it lists the destination, whatever the port.
     fn closeness(&self, connection: &Connection) -> Option<Closeness> {

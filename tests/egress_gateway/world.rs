@@ -189,6 +189,12 @@ impl Gateway {
         }
     }
 
+    /// All lines so far, as they were written.
+    pub(crate) fn log(&self) -> String {
+        let lines = self.lines.lock().unwrap();
+        lines.iter().map(|line| line.to_string() + "\n").collect()
+    }
+
     /// The one decision so far, and then none.
     pub(crate) fn decision(&self) -> Value {
         let decision = self.wait(|line| line.get("outcome").is_some());

@@ -105,9 +105,12 @@ fn kind_of(policy: &Policy, entry: Port, is_closed: bool, found: &mut Programmed
             None
         }
         Protocol::Http => {
-            found
-                .notes
-                .insert(format!("port {port}: HTTP/2 without TLS is let through as well"));
+            let other = if is_closed {
+                "HTTP/2 without TLS is"
+            } else {
+                "HTTP/2 and TLS are"
+            };
+            found.notes.insert(format!("port {port}: {other} let through as well"));
             http(false)
         }
         Protocol::Detect if is_closed && (port == HTTPS || is_enforced && port != HTTP) => {

@@ -1,6 +1,8 @@
 use super::*;
 use serde_json::json;
 
+mod agreement;
+
 fn policy(id: &str, spec: Value) -> Policy {
     let (kind, namespace, name) = match id.split_once('/') {
         Some((namespace, name)) => ("EgressPolicy", namespace, name),

@@ -1,0 +1,2 @@
+// Package tools has nothing to build: of the module in go.mod the resources are copied.
+package tools
