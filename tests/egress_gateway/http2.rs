@@ -109,3 +109,28 @@ fn curl_speaks_http2() {
     let answer = world.curl(&["--http2", "https://www.example.com/"]);
     assert!(answer.text.contains("version HTTP/2.0\n"), "{answer:?}");
 }
+
+#[test]
+fn bodies_of_any_size_come_through() {
+    let world = World::new();
+    let gateway = world.gateway(&["{hosts: [www.example.com], tls: {mode: Optional}}"]);
+    let body = world.write("body", &"0123456789abcdef".repeat(3 << 16));
+    let body = format!("@{}", body.display());
+    for arguments in [
+        // Curl waits for leave to send it (100 Continue).
+        &["--http1.1", "http://www.example.com/"][..],
+        &[
+            "--http1.1",
+            "--header",
+            "Transfer-Encoding: chunked",
+            "http://www.example.com/",
+        ],
+        &["--http2-prior-knowledge", "http://www.example.com/"],
+        &["https://www.example.com/"],
+    ] {
+        let answer = world.curl(&[&["--data-binary", &body], arguments].concat());
+        answer.assert_from("www.example.com");
+        assert!(answer.text.contains("\nbytes 3145728\n"), "{answer:?}");
+        gateway.assert_decided("allowed", "listed");
+    }
+}

@@ -1,8 +1,10 @@
 //! Every knob of a policy, with what it lets out, closes and observes.
 
 use crate::http2;
+use crate::netns::{OUTRIGGER, stderr};
 use crate::world::World;
 use serde_json::Value;
+use std::process::Command;
 
 /// How a host is asked.
 #[derive(Clone, Copy, Debug)]
@@ -149,6 +151,29 @@ const TABLE: &[Row<'static>] = &[
     ),
 ];
 
+/// What `outrigger egress check` says: outcome and reason.
+fn checked(world: &World, by: By, host: &str) -> (String, String) {
+    let port = if matches!(by, Tls) { 443 } else { 80 };
+    let mut command = Command::new(OUTRIGGER);
+    command.args([
+        "egress",
+        "check",
+        "-n",
+        "shop",
+        "--service-account",
+        "agent",
+        "-l",
+        "app=web",
+        "-o",
+        "json",
+    ]);
+    command.args(["--protocol", by.word(), &format!("{host}:{port}"), "-f"]);
+    let output = world.inside.run(command.arg(world.path("objects.yaml")));
+    let said: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", stderr(&output)));
+    let word = |key: &str| said[key].as_str().unwrap_or_else(|| panic!("{said}")).to_owned();
+    (word("outcome"), word("reason"))
+}
+
 #[test]
 fn each_does_what_it_says() {
     let world = World::new();
@@ -158,6 +183,11 @@ fn each_does_what_it_says() {
             let reached = by.reaches(&world, host);
             let decision = gateway.assert_decided(outcome, reason);
             assert_eq!(decision["traffic"], by.word(), "{specs:?} {by:?} {host}");
+            assert_eq!(
+                checked(&world, *by, host),
+                (outcome.to_string(), reason.to_string()),
+                "{specs:?} {by:?} {host}"
+            );
             assert_eq!(reached, *outcome != "denied", "{specs:?} {by:?} {host}: {decision}");
         }
     }

@@ -1,7 +1,7 @@
 //! Starting, changing, filling up and stopping.
 
 use crate::netns::{OUTRIGGER, stderr};
-use crate::world::{PATIENCE, World, objects};
+use crate::world::{PATIENCE, World, objects, text};
 use std::io::{Read as _, Write as _};
 use std::process::Command;
 use std::thread;
@@ -162,4 +162,24 @@ fn clients_over_the_limit_wait_for_a_place() {
         drop(held);
         waiting.join().unwrap().assert_from("www.example.com");
     });
+}
+
+#[test]
+fn what_was_observed_becomes_a_policy() {
+    let world = World::new();
+    let gateway = world.gateway(&["{hosts: [api.github.com], allowlist: Enabled, mode: Observe}"]);
+    world.curl(&["https://www.example.net/"]).assert_from("www.example.net");
+    gateway.wait(|line| line["outcome"] == "observed");
+    let log = world.write("log.jsonl", &gateway.log());
+    drop(gateway);
+    let output = world
+        .inside
+        .run(Command::new(OUTRIGGER).args(["egress", "observe", "-f"]).arg(log));
+    assert!(output.status.success(), "{}", stderr(&output));
+    let learned = text(&output.stdout);
+    let strict = objects(&["{hosts: [api.github.com], allowlist: Enabled}"]);
+    let gateway = world.gateway_with(&format!("{strict}---\n{learned}"), &[]);
+    world.curl(&["https://www.example.net/"]).assert_from("www.example.net");
+    let decision = gateway.assert_decided("allowed", "listed");
+    assert_eq!(decision["rule"], "www.example.net");
 }

@@ -82,8 +82,12 @@ impl World {
         world
     }
 
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
     pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
-        let path = self.folder.path().join(name);
+        let path = self.path(name);
         fs::write(&path, text).unwrap();
         path
     }
@@ -95,7 +99,6 @@ impl World {
 
     /// A gateway with any objects and further arguments.
     pub(crate) fn gateway_with(&self, objects: &str, arguments: &[&str]) -> Gateway {
-        let path = |name: &str| self.folder.path().join(name);
         let objects = self.write("objects.yaml", objects);
         let mut command = Command::new(OUTRIGGER);
         command.args([
@@ -106,11 +109,11 @@ impl World {
             "5353=0.0.0.0:4153",
         ]);
         command.arg("--objects").arg(objects);
-        command.arg("--resolv-conf").arg(path("resolv.conf"));
+        command.arg("--resolv-conf").arg(self.path("resolv.conf"));
         for (meant, port) in PORTS {
             command.arg("--listen").arg(format!("{meant}=0.0.0.0:{port}"));
         }
-        let bundle = path("ca.pem").display().to_string();
+        let bundle = self.path("ca.pem").display().to_string();
         for (flag, value) in [
             ("--cluster-network", "10.96.0.0/12"),
             ("--trust-bundle", &bundle),
@@ -140,7 +143,7 @@ impl World {
         let mut command = Command::new("curl");
         command.args(["--silent", "--show-error", "--path-as-is", "--max-time", "30"]);
         command.args(["--write-out", "\n%{http_code}", "--cacert"]);
-        command.arg(self.folder.path().join("ca.pem"));
+        command.arg(self.path("ca.pem"));
         for (port, _) in PORTS {
             command.args(["--resolve", &format!("*:{port}:{NOWHERE}")]);
         }
@@ -156,7 +159,7 @@ impl World {
 
     /// Runs Python within the pod; `ca` and `nowhere` are defined.
     pub(crate) fn python(&self, script: &str) -> Output {
-        let ca = self.folder.path().join("ca.pem");
+        let ca = self.path("ca.pem");
         let script = format!("ca = {:?}\nnowhere = {NOWHERE:?}\n{script}", ca.display().to_string());
         self.pod.run(Command::new("python3").args(["-c", &script]))
     }
@@ -187,6 +190,12 @@ impl Gateway {
                 None => thread::sleep(Duration::from_millis(10)),
             }
         }
+    }
+
+    /// All lines so far, as they were written.
+    pub(crate) fn log(&self) -> String {
+        let lines = self.lines.lock().unwrap();
+        lines.iter().map(|line| line.to_string() + "\n").collect()
     }
 
     /// The one decision so far, and then none.
@@ -259,7 +268,7 @@ impl Answer {
 pub(crate) fn objects(specs: &[&str]) -> String {
     let mut text = format!(
         "apiVersion: v1\nkind: Pod\nmetadata: {{name: web, namespace: shop, labels: {{app: web}}}}\n\
-         spec: {{serviceAccountName: agent}}\nstatus: {{phase: Running, podIPs: [{{ip: {POD}}}]}}\n"
+         spec: {{serviceAccountName: agent, containers: [{{name: app, image: registry.example.com/app}}]}}\nstatus: {{phase: Running, podIPs: [{{ip: {POD}}}]}}\n"
     );
     for (number, spec) in specs.iter().enumerate() {
         let spec = spec.replacen('{', "{placement: Gateway, ", 1);

@@ -6,6 +6,7 @@ use crate::egress::record::Record;
 use crate::pod::manifest;
 use anyhow::{Context, Result};
 use clap::Args;
+use serde_json::Value;
 use std::path::PathBuf;
 
 /// Arguments of `egress observe`.
@@ -24,8 +25,13 @@ pub(super) fn run(arguments: &Arguments) -> Result<Verdict> {
     let mut records: Vec<Record> = Vec::new();
     for log in input::read(&arguments.filename)? {
         for (number, line) in (1..).zip(log.text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
-            let record = serde_json::from_str(line).with_context(|| format!("{}, line {number}", log.name))?;
-            records.push(record);
+            let place = || format!("{}, line {number}", log.name);
+            let object: Value = serde_json::from_str(line).with_context(place)?;
+            // The gateway's log has other lines among its decisions.
+            if object.is_object() && object.get("outcome").is_none() {
+                continue;
+            }
+            records.push(serde_json::from_str(line).with_context(place)?);
         }
     }
     let scope = if arguments.whole_namespace {
