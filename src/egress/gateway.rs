@@ -1,9 +1,9 @@
 //! The egress gateway: the one way out, which closes what no policy lets out.
 //!
-//! A connection comes in at an address that stands for a port. [`tcp`] reads its first bytes ([`sniff`], [`hello`]),
-//! [`judge`] asks the policies, by the pod that has the source's address ([`pods`]), and [`record`] tells log and metrics. What
-//! passes is dialled by its *name* ([`resolve`], [`dial`]): the address that the client chose is never used. TLS and what
-//! shows no name is carried as it is ([`splice`]); HTTP is taken apart, and each request judged by itself ([`http`]).
+//! A connection comes in at an address that stands for a port. `tcp` reads its first bytes (`sniff`, `hello`),
+//! `judge` asks the policies, by the pod that has the source's address (`pods`), and `record` tells log and metrics. What
+//! passes is dialled by its *name* (`resolve`, `dial`): the address that the client chose is never used. TLS and what
+//! shows no name is carried as it is (`splice`); HTTP is taken apart, and each request judged by itself (`http`).
 //!
 //! Whatever is not known is closed: the gateway opens nothing by accident. This part of the room does I/O; it decides nothing.
 

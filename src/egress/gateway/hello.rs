@@ -216,7 +216,7 @@ pub(super) mod tests {
             seen += part.len();
             match reader.take(&bytes[..seen], part) {
                 Progress::More => {}
-                end => return end,
+                end @ (Progress::Done(_) | Progress::Broken) => return end,
             }
         }
         Progress::More
@@ -225,7 +225,7 @@ pub(super) mod tests {
     fn done(bytes: &[u8], step: usize) -> Hello {
         match read(bytes, step) {
             Progress::Done(hello) => hello,
-            other => panic!("{other:?}"),
+            other @ (Progress::More | Progress::Broken) => panic!("{other:?}"),
         }
     }
 

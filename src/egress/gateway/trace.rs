@@ -276,7 +276,7 @@ mod tests {
     fn w3c_becomes_b3_and_b3_becomes_w3c() {
         let w3c = format!("traceparent: 00-{TRACE}-{SPAN}-01");
         let several = [
-            format!("x-b3-sampled: 1"),
+            "x-b3-sampled: 1".to_owned(),
             format!("x-b3-spanid: {SPAN}"),
             format!("x-b3-traceid: {TRACE}"),
         ];
