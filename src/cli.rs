@@ -18,6 +18,7 @@ mod chart;
 mod cni_agent;
 mod completion;
 mod egress;
+#[cfg(feature = "egress-gateway")]
 mod egress_gateway;
 mod explain;
 mod input;
@@ -64,6 +65,7 @@ enum Action {
     /// Install the CNI plugin on a node and keep it installed
     CniAgent(Box<cni_agent::Arguments>),
     /// Let out of the cluster what egress policies allow, and close the rest
+    #[cfg(feature = "egress-gateway")]
     EgressGateway(Box<egress_gateway::Arguments>),
     /// Find out by dry runs what no API tells of admission policies
     Probe(Box<probe::Arguments>),
@@ -109,6 +111,7 @@ impl Action {
             Self::Certs(arguments) => certs::run(&arguments)?,
             Self::Webhook(arguments) => webhook::run(*arguments)?,
             Self::CniAgent(arguments) => cni_agent::run(*arguments)?,
+            #[cfg(feature = "egress-gateway")]
             Self::EgressGateway(arguments) => egress_gateway::run(*arguments)?,
             Self::Probe(arguments) => probe::run(*arguments)?,
             Self::Completion(arguments) => completion::run(&arguments, Command::command())?,

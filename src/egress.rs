@@ -5,10 +5,11 @@
 //! 3. [`Ruling`] is what they say to one workload; it decides about connections, with a reason.
 //! 4. [`compile::compile`] turns them into what Linkerd's proxies enforce, and says of each policy what comes of it.
 //!
-//! This room never does I/O, but for the [`gateway`]. Whoever enforces a decision, shows it or writes it down asks here, so that all agree.
+//! This room never does I/O, but for its part `gateway`. Whoever enforces a decision, shows it or writes it down asks here, so that all agree.
 
 pub mod compile;
 pub mod connection;
+#[cfg(feature = "egress-gateway")]
 pub mod gateway;
 pub mod host;
 pub mod learn;

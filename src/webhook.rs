@@ -24,12 +24,17 @@ mod server;
 mod shutdown;
 
 pub use admin::Admin;
-pub(crate) use listener::accept;
 pub use options::Options;
 pub use server::{ServeError, Server, serve_admin};
-pub(crate) use server::{listen, note};
-pub(crate) use shutdown::reached;
 pub use shutdown::{Phase, signals};
+
+/// What the egress gateway serves by as well.
+#[cfg(feature = "egress-gateway")]
+pub(crate) use self::{
+    listener::accept,
+    server::{listen, note},
+    shutdown::reached,
+};
 
 /// Serves until a signal says to stop.
 ///
