@@ -1,11 +1,12 @@
 //! Servers on loopback, with what they need.
 
 use super::process;
+use std::env;
 use std::error::Error;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -51,6 +52,15 @@ impl Files {
     }
 }
 
+/// The program that is measured: the image's, which is static and has no gateway, where `OUTRIGGER_PROGRAMS` names a folder that
+/// `image/programs` has filled.
+fn program() -> PathBuf {
+    env::var_os("OUTRIGGER_PROGRAMS").map_or_else(
+        || env!("CARGO_BIN_EXE_outrigger").into(),
+        |folder| Path::new(&folder).join("outrigger"),
+    )
+}
+
 impl Server {
     /// Starts what `command` says for an address, and waits until somebody listens there.
     pub(crate) fn start(command: impl FnOnce(SocketAddr) -> io::Result<Command>) -> Result<Self, Box<dyn Error>> {
@@ -71,7 +81,7 @@ impl Server {
     pub(crate) fn webhook(files: &Files, flags: impl FnOnce(&mut Command)) -> Result<Self, Box<dyn Error>> {
         let admin = free_address()?;
         let mut server = Self::start(|address| {
-            let mut command = Command::new(env!("CARGO_BIN_EXE_outrigger"));
+            let mut command = Command::new(program());
             command.args(["webhook", "--listen", &address.to_string()]);
             command.args(["--admin-listen", &admin.to_string()]);
             command.arg("--tls-dir").arg(files.scratch.path());
