@@ -44,3 +44,13 @@ fn no_pod_keeps_its_node_from_being_taken_away() {
         assert!(!budgets.is_empty() && budgets.iter().all(|it| it["spec"]["maxUnavailable"] == 1));
     }
 }
+
+/// Who takes the chart away does not mean to delete every policy that goes by its `CustomResourceDefinitions`.
+#[test]
+fn what_helm_keeps_is_not_uninstalled() {
+    let kinds = |command: &str| {
+        let rendered = objects(&printed(&[command, "--set=egress.enabled=true"]), &[]);
+        of_kind(&rendered, "CustomResourceDefinition").len()
+    };
+    assert_eq!((kinds("install"), kinds("uninstall")), (2, 0));
+}

@@ -55,6 +55,8 @@ impl Arguments {
         let mut all = every_object(chart, target.release);
         lay(&mut all, values, Nulls::Stay);
         let mut manifests = chart.render(all, &target)?;
+        // As Helm does: who takes the chart away does not mean to delete all that is of these kinds.
+        manifests.retain(|manifest| !is_kept(&manifest.object));
         manifests.reverse();
         manifests.sort_by_key(turn);
         Ok(manifests.iter().map(|manifest| reference(&manifest.object)).collect())
@@ -73,6 +75,11 @@ fn every_object(chart: Chart, release: Release) -> Value {
         "monitoring": {"dashboards": {"enabled": true}},
         "probe": {"enabled": release >= CONFINED_PROBES},
     })
+}
+
+/// Whether Helm leaves it there too.
+fn is_kept(object: &Value) -> bool {
+    object.pointer("/metadata/annotations/helm.sh~1resource-policy") == Some(&Value::from("keep"))
 }
 
 /// When an object goes: first what sends pods to the webhook, last what confines the rights of accounts; what is between
