@@ -9,7 +9,7 @@ use super::options::ClientFiles;
 use super::reload::{Change, LoadError, Reloaded, Source};
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::client::verify_server_name;
-use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
+use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
@@ -51,7 +51,6 @@ struct NotListed {
 pub(super) struct Clients {
     authority: Reloaded<Arc<dyn ClientCertVerifier>>,
     names: Vec<String>,
-    provider: CryptoProvider,
 }
 
 impl Clients {
@@ -61,7 +60,6 @@ impl Clients {
         Ok(Self {
             authority: Reloaded::load(sources, |[authority]| verifier(authority).map(Arc::new))?,
             names: files.names.clone(),
-            provider: aws_lc_rs::default_provider(),
         })
     }
 
@@ -129,8 +127,9 @@ impl ClientCertVerifier for Clients {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signature, algorithms)
+        self.authority
+            .current()
+            .verify_tls12_signature(message, certificate, signature)
     }
 
     fn verify_tls13_signature(
@@ -139,12 +138,13 @@ impl ClientCertVerifier for Clients {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signature, algorithms)
+        self.authority
+            .current()
+            .verify_tls13_signature(message, certificate, signature)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
+        self.authority.current().supported_verify_schemes()
     }
 }
 

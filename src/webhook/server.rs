@@ -29,7 +29,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
-use tokio::time::{MissedTickBehavior, interval, sleep};
+use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep};
 use tokio_rustls::TlsAcceptor;
 use tracing::{info, warn};
 
@@ -336,7 +336,8 @@ impl Watched {
     async fn reload(self, metrics: Reloads, pause: Duration) {
         note_validity(&self.certificate, &metrics);
         note_anchors(&self.setup.current(), &metrics);
-        let mut ticks = interval(pause);
+        // They were read at the start.
+        let mut ticks = interval_at(Instant::now() + pause, pause);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
