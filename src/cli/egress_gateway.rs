@@ -1,5 +1,6 @@
 //! `outrigger egress-gateway`: the one way out of the cluster.
 
+use super::installation;
 use super::logging::Logging;
 use super::network_validator::duration::duration;
 use crate::egress::gateway::options::{Limits, Port, Timings};
@@ -32,7 +33,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "FILE", required = true)]
     objects: Vec<PathBuf>,
     /// Namespace of objects that name none, and of the ConfigMaps of cluster-wide policies
-    #[arg(long, value_name = "NAME", default_value = "default")]
+    #[arg(long, value_name = "NAME", default_value = "default", value_parser = installation::namespace)]
     namespace: String,
     /// Authorities to trust where the gateway begins TLS itself, PEM; read again when it changes [default: the system's]
     #[arg(long, value_name = "FILE")]
@@ -41,7 +42,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "FILE", default_value = "/etc/resolv.conf")]
     resolv_conf: PathBuf,
     /// Network of the cluster's pods, Services or nodes, into which no name may lead; may be repeated
-    #[arg(long, value_name = "CIDR")]
+    #[arg(long, value_name = "CIDR", required = true)]
     cluster_network: Vec<IpNet>,
     /// Connections that may be open; further clients wait
     #[arg(long, value_name = "COUNT", default_value_t = Limits::default().connections)]

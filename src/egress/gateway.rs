@@ -89,12 +89,6 @@ struct Client {
 }
 
 impl Gateway {
-    /// What is known; nothing before anything is.
-    #[expect(clippy::unnecessary_wraps, reason = "a cluster's watches begin with nothing")]
-    fn knowledge(&self) -> Option<Arc<Knowledge>> {
-        Some(self.known.current())
-    }
-
     /// A connection to `host`, which may be any where it `is_unfenced`.
     async fn dial(
         &self,

@@ -59,7 +59,7 @@ pub fn is_named_by(pattern: &HostPattern) -> bool {
 
 /// The address of IPv4 within one of IPv6: RFC 6052 (NAT64, its well-known prefix), RFC 3056 (6to4), and the compatible form
 /// of RFC 4291.
-fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
+pub(super) fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let [prefix @ .., high, low] = address.segments();
     let (high, low) = match prefix {
         [0x64, 0xff9b, 0, 0, 0, 0] | [0, 0, 0, 0, 0, 0] => (high, low),

@@ -1,7 +1,7 @@
 //! The log of decisions: one JSON object a line, which whoever enforces policies writes and `egress observe` reads.
 
-use super::connection::{Connection, Presented, Traffic, Workload};
-use super::ruling::{Decision, Outcome, Reason};
+use super::connection::Traffic;
+use super::ruling::{Outcome, Reason};
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 use std::num::NonZeroU16;
@@ -34,27 +34,4 @@ pub struct Record {
     /// The policy that decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<String>,
-}
-
-impl Record {
-    /// The line about `connection`, at `time`.
-    pub fn of(time: String, workload: &Workload, connection: &Connection, decision: &Decision<'_>) -> Self {
-        let (host, named) = match &connection.host {
-            Presented::Name(name) => (Some(name.to_string()), None),
-            Presented::Address(address) => (None, Some(*address)),
-            Presented::Nothing | Presented::Malformed | Presented::Disagreeing => (None, None),
-        };
-        Self {
-            time,
-            namespace: workload.namespace.clone(),
-            service_account: workload.service_account.clone(),
-            host,
-            address: connection.address.or(named),
-            port: connection.port,
-            traffic: connection.traffic,
-            outcome: decision.outcome,
-            reason: decision.reason,
-            policy: decision.policy.map(|policy| policy.id.to_string()),
-        }
-    }
 }

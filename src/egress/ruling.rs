@@ -81,8 +81,6 @@ pub enum Reason {
     SourceUnknown,
     /// The source has as many connections open as it may.
     SourceCrowded,
-    /// Whoever enforces policies does not know them yet.
-    NotReady,
 }
 
 /// How a connection goes out.
@@ -184,27 +182,6 @@ impl<'p> Ruling<'p> {
     }
 }
 
-impl Decision<'_> {
-    /// Whether what was let out under its name may be dialled at `address`, to which that was resolved: whoever owns a listed
-    /// name could have it lead to a metadata service.
-    pub fn may_dial(&self, address: IpAddr) -> bool {
-        let names_it = |policy: &Policy| policy.targets.iter().any(|target| target.names_metadata(address));
-        !metadata::has_address(address) || self.reason == Reason::NoPolicy || self.policy.is_some_and(names_it)
-    }
-}
-
-impl Target {
-    /// Whether it names the metadata service at `address`, and no other host.
-    fn names_metadata(&self, address: IpAddr) -> bool {
-        match self {
-            Self::Host(pattern) => metadata::is_named_by(pattern),
-            Self::Addresses(range) => {
-                range.prefix_len() == range.max_prefix_len() && range.addr() == address.to_canonical()
-            }
-        }
-    }
-}
-
 impl Policy {
     /// How exactly it lists the destination, whatever the port.
     fn closeness(&self, connection: &Connection) -> Option<Closeness> {
@@ -220,7 +197,7 @@ impl Policy {
     }
 
     /// Whether it means the destination and no other.
-    fn names_exactly(&self, connection: &Connection) -> bool {
+    pub(in crate::egress) fn names_exactly(&self, connection: &Connection) -> bool {
         self.targets.iter().any(|target| match (target, &connection.host) {
             // The name of a metadata service, and not some name with the address of one.
             (Target::Host(pattern), Presented::Name(name)) => pattern.covers(name) && metadata::is_named_by(pattern),
@@ -327,32 +304,28 @@ impl Outcome {
     }
 }
 
-impl Reason {
-    /// Its word.
-    pub fn code(self) -> &'static str {
-        match self {
-            Self::Listed => "listed",
-            Self::NoPolicy => "no_policy",
-            Self::NoAllowlist => "no_allowlist",
-            Self::HostNotListed => "host_not_listed",
-            Self::AddressNotListed => "address_not_listed",
-            Self::NameMissing => "name_missing",
-            Self::NameMalformed => "name_malformed",
-            Self::NamesDisagree => "names_disagree",
-            Self::PortNotListed => "port_not_listed",
-            Self::ProtocolMismatch => "protocol_mismatch",
-            Self::TlsRequired => "tls_required",
-            Self::ProtocolHidden => "protocol_hidden",
-            Self::MetadataAddress => "metadata_address",
-            Self::NameEncrypted => "name_encrypted",
-            Self::RequestMalformed => "request_malformed",
-            Self::DestinationUnknown => "destination_unknown",
-            Self::SourceUnknown => "source_unknown",
-            Self::SourceCrowded => "source_crowded",
-            Self::NotReady => "not_ready",
-        }
-    }
+coded! { Reason, self: Self => &'static str {
+    Self::Listed => "listed",
+    Self::NoPolicy => "no_policy",
+    Self::NoAllowlist => "no_allowlist",
+    Self::HostNotListed => "host_not_listed",
+    Self::AddressNotListed => "address_not_listed",
+    Self::NameMissing => "name_missing",
+    Self::NameMalformed => "name_malformed",
+    Self::NamesDisagree => "names_disagree",
+    Self::PortNotListed => "port_not_listed",
+    Self::ProtocolMismatch => "protocol_mismatch",
+    Self::TlsRequired => "tls_required",
+    Self::ProtocolHidden => "protocol_hidden",
+    Self::MetadataAddress => "metadata_address",
+    Self::NameEncrypted => "name_encrypted",
+    Self::RequestMalformed => "request_malformed",
+    Self::DestinationUnknown => "destination_unknown",
+    Self::SourceUnknown => "source_unknown",
+    Self::SourceCrowded => "source_crowded",
+} }
 
+impl Reason {
     /// What it means, for people.
     pub fn meaning(self) -> &'static str {
         match self {
@@ -376,7 +349,6 @@ impl Reason {
             Self::DestinationUnknown => "it shows no name, and no policy lists one destination for its port",
             Self::SourceUnknown => "its source is no pod",
             Self::SourceCrowded => "its source has too many connections open",
-            Self::NotReady => "the policies are not known yet",
         }
     }
 }

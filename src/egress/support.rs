@@ -151,28 +151,23 @@ impl Policy {
     }
 }
 
-impl RefusalReason {
-    /// Its word.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Invalid => "Invalid",
-            Self::SelectorUnsupported => "SelectorUnsupported",
-            Self::UdpUnsupported => "UdpUnsupported",
-            Self::ProtocolUnsupported => "ProtocolUnsupported",
-            Self::ProtocolHidden => "ProtocolHidden",
-            Self::HostHidden => "HostHidden",
-            Self::OptionalTlsUnsupported => "OptionalTlsUnsupported",
-            Self::OriginationUnsupported => "OriginationUnsupported",
-            Self::TelemetryUnsupported => "TelemetryUnsupported",
-            Self::TraceTranslationUnsupported => "TraceTranslationUnsupported",
-            Self::TraceHeadersHidden => "TraceHeadersHidden",
-        }
-    }
-}
+coded! { RefusalReason, self: Self => &'static str {
+    Self::Invalid => "Invalid",
+    Self::SelectorUnsupported => "SelectorUnsupported",
+    Self::UdpUnsupported => "UdpUnsupported",
+    Self::ProtocolUnsupported => "ProtocolUnsupported",
+    Self::ProtocolHidden => "ProtocolHidden",
+    Self::HostHidden => "HostHidden",
+    Self::OptionalTlsUnsupported => "OptionalTlsUnsupported",
+    Self::OriginationUnsupported => "OriginationUnsupported",
+    Self::TelemetryUnsupported => "TelemetryUnsupported",
+    Self::TraceTranslationUnsupported => "TraceTranslationUnsupported",
+    Self::TraceHeadersHidden => "TraceHeadersHidden",
+} }
 
 impl fmt::Display for RefusalReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
+        f.write_str(self.code())
     }
 }
 
@@ -190,7 +185,7 @@ mod tests {
         let policy = Policy::read(&object, "default")
             .unwrap()
             .unwrap_or_else(|error| panic!("{error}"));
-        policy.refusals().iter().map(|refusal| refusal.reason.word()).collect()
+        policy.refusals().iter().map(|refusal| refusal.reason.code()).collect()
     }
 
     /// A spec on port 8443, without and with origination, or as it is for its placement.

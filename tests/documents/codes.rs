@@ -5,6 +5,8 @@ use outrigger::cluster::events::Reason;
 use outrigger::cni::agent::EVENT_REASON;
 use outrigger::cni::failure::Failure;
 use outrigger::decide::{Caution, DenyReason, InjectReason, SkipReason};
+use outrigger::egress::ruling;
+use outrigger::egress::support::RefusalReason;
 
 /// A code.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,6 +56,10 @@ pub(crate) fn all() -> Vec<Code> {
                 .map(|word| code(word, "event on the owner", events)),
         )
         .collect();
+    let decided = ruling::Reason::CODES.iter();
+    all.extend(decided.map(|word| code(word, "reason about a connection", "egress.md#reasons")));
+    let refused = RefusalReason::CODES.iter();
+    all.extend(refused.map(|word| code(word, "reason to refuse an egress policy", "egress.md#who-enforces-what")));
     let repair = "cni-agent.md#repair";
     all.push(code(EVENT_REASON, "event on the pod", repair));
     let numbers = Failure::CODES.iter();

@@ -51,6 +51,12 @@ fn policies_are_read_again_and_broken_ones_change_nothing() {
     let kept = gateway.wait(|line| line["files"] == "objects" && line["level"] == "WARN");
     assert!(kept["error"].as_str().unwrap().contains("spec.hosts[0]"), "{kept}");
     until(&world, 403);
+    // What closes everything else must not be taken away by a file that was cut short.
+    for (content, why) in [("", "holds no objects"), (&*objects(&[]), "there is no policy")] {
+        world.write("objects.yaml", content);
+        gateway.wait(|line| line["error"].as_str().is_some_and(|error| error.contains(why)));
+        until(&world, 403);
+    }
     let metrics = world.metrics();
     assert!(
         metrics.contains("outrigger_egress_reload_failing{files=\"objects\"} 1\n"),
@@ -65,6 +71,9 @@ fn a_gateway_without_policies_to_go_by_does_not_start() {
     let world = World::new();
     let broken = world.write("broken.yaml", &objects(&["{hosts: [localhost]}"]));
     let missing = broken.with_file_name("missing.yaml");
+    let empty = world.write("empty.yaml", "# nothing\n");
+    let junk = world.write("junk.yaml", "junk\n");
+    let open = world.write("open.yaml", &objects(&[]));
     let opaque = objects(&["{hosts: ['*.example.com'], ports: [{port: 5432, protocol: TCP}]}"]);
     let opaque = world.write("opaque.yaml", &opaque);
     for (path, why) in [
@@ -74,6 +83,9 @@ fn a_gateway_without_policies_to_go_by_does_not_start() {
             "the gateway cannot enforce it as it is written: port 5432, protocol TCP: it shows no host",
         ),
         (&missing, "cannot read "),
+        (&empty, "1 of the files holds no objects"),
+        (&junk, "an object is \"junk\": expected a map"),
+        (&open, "there is no policy, and everything would go out"),
     ] {
         let mut command = Command::new(OUTRIGGER);
         command.args([
@@ -82,6 +94,8 @@ fn a_gateway_without_policies_to_go_by_does_not_start() {
             "127.0.0.1:0",
             "--listen",
             "80=127.0.0.1:0",
+            "--cluster-network",
+            "10.96.0.0/12",
             "--objects",
         ]);
         let output = world.inside.run(command.arg(path));
@@ -98,7 +112,6 @@ fn a_source_has_only_so_many_connections() {
         &["--max-connections-per-source", "2", "--detect-timeout", "60s"],
     );
     let held = [world.connect(80), world.connect(80)];
-    gateway.wait(|line| line["message"] == "probes and metrics");
     let mut third = world.connect(80);
     let mut answer = Vec::new();
     let _end = third.read_to_end(&mut answer);
@@ -151,14 +164,19 @@ fn authorities_and_name_servers_are_read_again_and_broken_ones_change_nothing() 
 #[test]
 fn clients_over_the_limit_wait_for_a_place() {
     let world = World::new();
-    let gateway = world.gateway_with(
+    let _gateway = world.gateway_with(
         &objects(&[OPEN]),
         &["--max-connections", "1", "--detect-timeout", "60s"],
     );
     let held = world.connect(80);
     thread::scope(|scope| {
         let waiting = scope.spawn(|| world.curl(&["http://www.example.com/"]));
-        gateway.wait(|line| line["message"] == "probes and metrics");
+        // It has said all by the time that this is answered, and is not heard.
+        let metrics = world.metrics();
+        assert!(
+            metrics.contains("\noutrigger_egress_connections_total 1\n"),
+            "{metrics}"
+        );
         drop(held);
         waiting.join().unwrap().assert_from("www.example.com");
     });

@@ -74,6 +74,25 @@ fn a_request_reaches_the_host_that_it_names_and_no_other() {
 }
 
 #[test]
+fn a_range_opens_no_address_that_is_forbidden_to_names() {
+    let world = World::new();
+    let all = "{addresses: ['0.0.0.0/0', '::/0'], ports: [{port: 80, protocol: TCP}], allowlist: Enabled}";
+    let gateway = world.gateway(&[all]);
+    let ask = |host: &str| world.curl(&["--header", &format!("Host: {host}"), "http://dialled.test/"]);
+    for host in [
+        "127.0.0.1",
+        "10.96.0.1",
+        "[::1]",
+        "[64:ff9b:1::a9fe:a9fe]",
+        "[2002:7f00:1::]",
+    ] {
+        assert_eq!(ask(host).status, 502, "{host}");
+        gateway.assert_failed("address_forbidden");
+    }
+    ask("169.254.169.254").assert_refused("metadata_address", "169.254.169.254");
+}
+
+#[test]
 fn tls_reaches_the_host_that_it_names_and_no_other() {
     let world = World::new();
     let gateway = world.gateway(&[SPEC]);

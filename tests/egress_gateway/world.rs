@@ -201,7 +201,11 @@ impl Gateway {
     /// The one decision so far, and then none.
     pub(crate) fn decision(&self) -> Value {
         let decision = self.wait(|line| line.get("outcome").is_some());
-        self.lines.lock().unwrap().retain(|line| line.get("outcome").is_none());
+        let mut lines = self.lines.lock().unwrap();
+        let decisions = lines.iter().filter(|line| line.get("outcome").is_some()).count();
+        assert_eq!(decisions, 1, "{lines:?}");
+        lines.retain(|line| line.get("outcome").is_none());
+        drop(lines);
         decision
     }
 

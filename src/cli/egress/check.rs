@@ -7,7 +7,8 @@ use crate::cli::table::Table;
 use crate::cli::{Failure, Verdict, installation, print, warn};
 use crate::egress::policy::{HTTP, HTTPS};
 use crate::egress::{Connection, Decision, Host, Outcome, Traffic, Workload};
-use anyhow::{Context, Result, anyhow, bail};
+use crate::pod::manifest;
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::{Args, ValueEnum};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -167,13 +168,17 @@ impl Arguments {
             "policy": decision.policy.map(|policy| policy.id.to_string()),
             "warnings": warnings,
         });
-        format!("{answer}\n")
+        manifest::to_json(&answer)
     }
 }
 
 impl Destination {
     /// Reads `HOST`, `HOST:PORT`, `[ADDRESS]:PORT` or an address.
     fn parse(text: &str) -> Result<Self> {
+        ensure!(
+            !text.contains("://"),
+            "{text:?} is a URL: expected its host alone, or HOST:PORT"
+        );
         let (host, port) = match text.rsplit_once(':') {
             Some((host, port)) if !host.contains(':') || host.ends_with(']') => (host, Some(port)),
             _ => (text, None),

@@ -54,7 +54,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<Verdict> {
     match arguments.output {
         Format::Json => {
             let answer = json!({"objects": compiled.objects, "policies": compiled.verdicts});
-            print(&format!("{answer}\n"))?;
+            print(&manifest::to_json(&answer))?;
         }
         Format::Text => {
             let documents: Result<Vec<_>, _> = compiled.objects.iter().map(manifest::to_yaml).collect();

@@ -6,6 +6,7 @@ use crate::egress::record::Record;
 use crate::pod::manifest;
 use anyhow::{Context, Result};
 use clap::Args;
+use serde::Deserialize;
 use serde_json::Value;
 use std::path::PathBuf;
 
@@ -31,7 +32,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<Verdict> {
             if object.is_object() && object.get("outcome").is_none() {
                 continue;
             }
-            records.push(serde_json::from_str(line).with_context(place)?);
+            records.push(Record::deserialize(&object).with_context(place)?);
         }
     }
     let scope = if arguments.whole_namespace {
@@ -50,7 +51,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<Verdict> {
         };
         note(&format!("{lines} with the reason {reason}: of none a policy is made\n"));
     }
-    if learned.policies.is_empty() {
+    if records.is_empty() {
+        note("there are no decisions among these lines: expected the gateway's log, a JSON object a line\n");
+    } else if learned.policies.is_empty() {
         note("nothing went out that no policy lists\n");
     }
     Ok(Verdict::Yes)

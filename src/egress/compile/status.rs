@@ -114,7 +114,7 @@ impl Verdict {
             reason: "NotAccepted",
             message: String::new(),
         };
-        Self::new(policy, "False", reason.word(), message, last)
+        Self::new(policy, "False", reason.code(), message, last)
     }
 
     fn new(policy: &str, status: &'static str, reason: &'static str, message: String, programmed: Condition) -> Self {

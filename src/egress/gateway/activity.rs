@@ -18,6 +18,12 @@ pub(super) struct Activity {
     is_half_closed: AtomicBool,
 }
 
+impl Default for Activity {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Activity {
     pub(super) fn new() -> Self {
         Self {

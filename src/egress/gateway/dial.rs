@@ -12,20 +12,8 @@ use tracing::debug;
 /// Addresses that are tried of one name, in their order: more would let a name with many dead ones hold a client up.
 const TRIED: usize = 4;
 
-/// Prefixes of IPv6 whose addresses hold one of IPv4, and where in it: NAT64 (RFC 6052, RFC 8215), 6to4 (RFC 3056) and
-/// IPv4-compatible ones (RFC 4291).
-const EMBEDDING: [(Ipv6Net, usize); 4] = [
-    (
-        Ipv6Net::new_assert(Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0), 96),
-        12,
-    ),
-    (
-        Ipv6Net::new_assert(Ipv6Addr::new(0x64, 0xff9b, 1, 0, 0, 0, 0, 0), 48),
-        12,
-    ),
-    (Ipv6Net::new_assert(Ipv6Addr::new(0x2002, 0, 0, 0, 0, 0, 0, 0), 16), 2),
-    (Ipv6Net::new_assert(Ipv6Addr::UNSPECIFIED, 96), 12),
-];
+/// NAT64 of a network's own (RFC 8215): where in it the address of IPv4 lies is that network's affair.
+const LOCAL_TRANSLATION: Ipv6Net = Ipv6Net::new_assert(Ipv6Addr::new(0x64, 0xff9b, 1, 0, 0, 0, 0, 0), 48);
 
 /// "This network" (RFC 1122) and what is reserved (RFC 1112): nobody's address.
 const NOBODYS: [Ipv4Net; 2] = [
@@ -60,7 +48,7 @@ impl Fence {
             return Some("one of the cluster");
         }
         let IpAddr::V6(outer) = address else { return None };
-        self.holds(IpAddr::V4(embedded(outer)?))
+        self.holds(IpAddr::V4(metadata::embedded(outer)?))
     }
 
     /// Those of `addresses` that may be connected to, which `own` is none of.
@@ -92,7 +80,7 @@ fn special(address: IpAddr) -> Option<&'static str> {
     };
     let is_nobodys = match address {
         IpAddr::V4(address) => NOBODYS.iter().any(|network| network.contains(&address)),
-        IpAddr::V6(address) => address.is_unspecified(),
+        IpAddr::V6(address) => address.is_unspecified() || LOCAL_TRANSLATION.contains(&address),
     };
     if address.is_loopback() {
         Some("a loopback address")
@@ -107,14 +95,6 @@ fn special(address: IpAddr) -> Option<&'static str> {
     } else {
         None
     }
-}
-
-/// The address of IPv4 that a translator would turn one of IPv6 into.
-fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
-    let (_, place) = EMBEDDING.iter().find(|(prefix, _)| prefix.contains(&address))?;
-    let bytes = address.octets();
-    let four = bytes.get(*place..)?.first_chunk::<4>()?;
-    Some(Ipv4Addr::from(*four))
 }
 
 /// Connects to the first of `addresses` that answers within `patience` each.
@@ -171,8 +151,8 @@ mod tests {
             ("fd00:10::1", "of the cluster"),
             ("::ffff:10.244.3.4", "of the cluster"),
             ("64:ff9b::a9fe:a9fe", "metadata"),
-            ("64:ff9b:1::a9fe:a9fe", "metadata"),
-            ("64:ff9b:1::7f00:1", "loopback"),
+            ("64:ff9b:1::a9fe:a9fe", "nobody's"),
+            ("64:ff9b:1:ffff::8c52:7006", "nobody's"),
             ("2002:0a60:0001::1", "of the cluster"),
             ("::a9fe:a9fe", "metadata"),
         ] {

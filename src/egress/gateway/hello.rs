@@ -19,17 +19,6 @@ pub(super) struct Hello {
     pub(super) name: Option<String>,
     /// Whether it has an encrypted one inside, so that the name that is shown is not the one that is asked for.
     pub(super) is_encrypted: bool,
-    /// Whether HTTP/2 is offered, and whether HTTP/1.1 is (ALPN).
-    pub(super) offers: Offers,
-}
-
-/// What a client offers to speak.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Offers {
-    pub(super) http2: bool,
-    pub(super) http1: bool,
-    /// Anything else.
-    pub(super) other: bool,
 }
 
 /// How far a hello has arrived.
@@ -62,26 +51,11 @@ impl Reader {
                     return Progress::Done(Hello {
                         name: hello.server_name().map(str::to_owned),
                         is_encrypted: hides_a_name(all),
-                        offers: hello.alpn().map(Offers::of).unwrap_or_default(),
                     });
                 }
             }
         }
         Progress::More
-    }
-}
-
-impl Offers {
-    fn of<'a>(protocols: impl Iterator<Item = &'a [u8]>) -> Self {
-        let mut offers = Self::default();
-        for protocol in protocols {
-            match protocol {
-                b"h2" => offers.http2 = true,
-                b"http/1.1" | b"http/1.0" => offers.http1 = true,
-                _ => offers.other = true,
-            }
-        }
-        offers
     }
 }
 
@@ -236,7 +210,7 @@ pub(super) mod tests {
             for step in [1, 7, bytes.len()] {
                 let hello = done(&bytes, step);
                 assert_eq!(hello.name.as_deref(), Some("api.github.com"));
-                assert!(!hello.is_encrypted && hello.offers.http2 && hello.offers.http1 && !hello.offers.other);
+                assert!(!hello.is_encrypted);
             }
         }
         assert_eq!(read(&whole[..whole.len() - 1], 9), Progress::More);

@@ -56,7 +56,12 @@ pub(super) async fn serve(
 ) {
     let timings = gateway.timings;
     let activity = Arc::new(Activity::new());
-    let stream = Noted::new(before, stream, Arc::clone(&activity));
+    // Answers to pings of HTTP/2 are no activity: a client that asks for nothing would keep its place for ever.
+    let heard = match is_http2 {
+        true => Arc::default(),
+        false => Arc::clone(&activity),
+    };
+    let stream = Noted::new(before, stream, heard);
     let visit = Arc::new(Visit {
         gateway,
         client,
@@ -90,7 +95,7 @@ pub(super) async fn serve(
         }
     };
     if let Err(error) = served {
-        visit.broken(is_http2, &*error);
+        visit.broken(&*error);
     }
 }
 
@@ -120,6 +125,7 @@ fn protocol(is_http2: bool, head: Duration) -> auto::Builder<TokioExecutor> {
 
 impl Visit {
     async fn answer(&self, request: Request<Incoming>) -> Reply {
+        self.activity.touch();
         let (mut head, body) = request.into_parts();
         let is_http2 = head.version == Version::HTTP_2;
         let traffic = match (is_http2, head::is_grpc(&head)) {
@@ -151,13 +157,14 @@ impl Visit {
         if let Err(fault) = head::readdress(&mut head, &target, scheme) {
             return self.unreadable(traffic, &fault);
         }
+        let pending = self.gateway.records.pending(&self.client, &verdict);
         match self.forward(server, &verdict, Request::from_parts(head, body)).await {
             Ok(response) => {
-                self.gateway.records.decided(&self.client, &verdict);
+                drop(pending);
                 returned(response)
             }
             Err(failure) => {
-                self.gateway.records.failed(&self.client, &verdict, &failure);
+                pending.failed(&failure);
                 line(StatusCode::BAD_GATEWAY, "failed", failure.code(), verdict.host.as_ref())
             }
         }
@@ -176,14 +183,13 @@ impl Visit {
     }
 
     /// Notes that a connection ended because of what the client sent, which hyper has answered or broken off.
-    fn broken(&self, is_http2: bool, error: &(dyn std::error::Error + 'static)) {
+    fn broken(&self, error: &(dyn std::error::Error + 'static)) {
         debug!(error, "a connection of HTTP failed");
         let parsing = error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_parse);
         if parsing {
-            let traffic = if is_http2 { Traffic::Http2 } else { Traffic::Http };
-            let verdict = self
-                .gateway
-                .judge(&self.client, &Question::new(traffic, Presented::Malformed));
+            // Of HTTP/1 alone: what is wrong with HTTP/2 is no error of parsing.
+            let question = Question::new(Traffic::Http, Presented::Malformed);
+            let verdict = self.gateway.judge(&self.client, &question);
             self.gateway
                 .records
                 .decided(&self.client, &verdict.but_refused(Reason::RequestMalformed));
@@ -224,6 +230,10 @@ impl Visit {
     }
 
     async fn upstream(&self, server: &Server, verdict: &Verdict) -> Result<(Upstream, bool), Failure> {
+        // What is open already waits for nothing that is being opened.
+        if let Some(upstream) = self.upstreams.take(server).await {
+            return Ok((upstream, false));
+        }
         let shared = match server.is_http2 {
             true => Some(self.opening.lock().await),
             false => None,

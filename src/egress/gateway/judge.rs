@@ -7,7 +7,6 @@ use super::pods::Member;
 use super::{Client, Gateway};
 use crate::egress::connection::{Connection, Presented, Traffic};
 use crate::egress::host::Host;
-use crate::egress::metadata;
 use crate::egress::policy::{Policy, Target};
 use crate::egress::ruling::{Decision, Outcome, Reason, Ruling};
 use crate::egress::spec::{Mode, Protocol, TraceHeaders};
@@ -117,9 +116,7 @@ impl Gateway {
     /// What becomes of what `client` asks. It passes only where it is known as well where it leads.
     pub(super) fn judge(&self, client: &Client, question: &Question) -> Verdict {
         let refuse = |reason| Verdict::refusal(question.traffic, reason);
-        let Some(known) = self.knowledge() else {
-            return refuse(Reason::NotReady);
-        };
+        let known = self.known.current();
         let Some(member) = known.pods.of(client.source) else {
             return refuse(Reason::SourceUnknown);
         };
@@ -146,7 +143,7 @@ impl Gateway {
 
     /// Whether nobody has to look at what `client` says: all that may be spoken on its port is opaque, and leads to one place.
     pub(super) fn is_opaque(&self, client: &Client) -> bool {
-        let Some(known) = self.knowledge() else { return false };
+        let known = self.known.current();
         let Some(member) = known.pods.of(client.source) else {
             return false;
         };
@@ -203,7 +200,7 @@ fn verdict(
         telemetry: decision.knobs.telemetry && policy.is_none_or(|policy| policy.telemetry),
         trace_headers: decision.knobs.trace_headers,
         origination: origination(known, &decision),
-        is_unfenced: decision.reason == Reason::Listed && is_named(host.as_ref()),
+        is_unfenced: decision.reason == Reason::Listed && policy.is_some_and(|it| it.names_exactly(&connection)),
         host,
     }
 }
@@ -226,15 +223,6 @@ fn origination(known: &Knowledge, decision: &Decision<'_>) -> Option<Origination
         port: origination.port,
         trust,
     })
-}
-
-/// Whether a policy that lists it means the very address or metadata service: the model lists those on no lesser grounds.
-fn is_named(host: Option<&Host>) -> bool {
-    match host {
-        Some(Host::Address(_)) => true,
-        Some(Host::Name(name)) => metadata::has_name(name),
-        None => false,
-    }
 }
 
 fn destination(shown: &Presented, address: Option<IpAddr>) -> Option<Host> {

@@ -1,6 +1,6 @@
 //! What the gateway goes by: the policies, whose address is whose, and the authorities that policies name.
 
-use super::originate::{Authorities, BundleError};
+use super::originate::Authorities;
 use super::pods::Pods;
 use crate::egress::policies::Policies;
 use crate::egress::policy::{Id, Policy, PolicyError};
@@ -10,6 +10,7 @@ use serde_json::Value;
 use std::collections::HashMap;
 use std::str::Utf8Error;
 use std::sync::Arc;
+use tracing::warn;
 
 /// All that is known at a moment.
 #[derive(Debug, Default)]
@@ -28,19 +29,18 @@ pub(super) struct Knowledge {
 pub(super) enum KnowledgeError {
     #[error("it is no text: {0}")]
     Text(#[from] Utf8Error),
+    #[error("{0} of the files holds no objects, and what it held may have closed something")]
+    Empty(usize),
+    #[error("an object is {0}: expected a map with apiVersion and kind")]
+    NoObject(String),
+    #[error("there is no policy, and everything would go out")]
+    NoPolicy,
     #[error(transparent)]
     Manifest(#[from] ManifestError),
     #[error(transparent)]
     Policy(#[from] PolicyError),
     #[error("{policy}: the gateway cannot enforce it as it is written: {why}")]
     Refused { policy: Id, why: String },
-    #[error("{policy}: spec.tls.origination.caCertificates: ConfigMap {map}, key {key}: {source}")]
-    Authorities {
-        policy: Id,
-        map: String,
-        key: String,
-        source: Box<BundleError>,
-    },
 }
 
 impl Knowledge {
@@ -52,9 +52,17 @@ impl Knowledge {
             ..Self::default()
         };
         let (mut policies, mut maps) = (Vec::new(), HashMap::new());
-        for content in contents {
-            for document in manifest::read(str::from_utf8(content)?)? {
+        for (number, content) in (1..).zip(contents) {
+            let mut documents = manifest::read(str::from_utf8(content)?)?;
+            documents.retain(|document| !document.value.is_null());
+            if documents.is_empty() {
+                return Err(KnowledgeError::Empty(number));
+            }
+            for document in documents {
                 for object in manifest::items(&document.value) {
+                    if !object.is_object() {
+                        return Err(KnowledgeError::NoObject(object.to_string()));
+                    }
                     if let Some(policy) = Policy::read(&object, namespace) {
                         policies.push(policy?);
                     }
@@ -63,42 +71,40 @@ impl Knowledge {
                 }
             }
         }
+        if policies.is_empty() {
+            return Err(KnowledgeError::NoPolicy);
+        }
         for policy in &policies {
             refuse(policy)?;
-            known.take_authorities(policy, &maps)?;
+            known.take_authorities(policy, &maps);
         }
         // Of the others, only those count that the proxies enforce, as for `egress check`.
         known.policies = Policies::new(policies).enforceable();
         Ok(Arc::new(known))
     }
 
-    fn take_authorities(
-        &mut self,
-        policy: &Policy,
-        maps: &HashMap<(String, String), Value>,
-    ) -> Result<(), KnowledgeError> {
+    fn take_authorities(&mut self, policy: &Policy, maps: &HashMap<(String, String), Value>) {
         let named = policy
             .origination
             .as_ref()
             .and_then(|origination| origination.ca_certificates.as_ref());
         let Some(CaCertificates { config_map, key }) = named else {
-            return Ok(());
+            return;
         };
         let namespace = policy.id.namespace.as_ref().unwrap_or(&self.namespace).clone();
         let data = maps.get(&(namespace.clone(), config_map.clone()));
         let Some(pem) = data.and_then(|data| data.get(key)).and_then(Value::as_str) else {
             // It may come yet; until then no certificate is taken.
-            return Ok(());
+            return;
         };
-        let authorities = Authorities::read(pem.as_bytes(), true).map_err(|source| KnowledgeError::Authorities {
-            policy: policy.id.clone(),
-            map: config_map.clone(),
-            key: key.clone(),
-            source: Box::new(source),
-        })?;
-        self.authorities
-            .insert((namespace, config_map.clone(), key.clone()), authorities);
-        Ok(())
+        match Authorities::read(pem.as_bytes(), true) {
+            Ok(authorities) => {
+                self.authorities
+                    .insert((namespace, config_map.clone(), key.clone()), authorities);
+            }
+            // This policy alone is closed for it: whose address is whose, and what others allow, must not wait for that.
+            Err(error) => warn!(policy = %policy.id, config_map, key, %error, "a policy's authorities cannot be used"),
+        }
     }
 
     /// The authorities that a policy names; nothing where they are not there.

@@ -52,6 +52,14 @@ pub(super) enum Failure {
     Response(hyper::Error),
 }
 
+/// A request that is on its way.
+pub(super) struct Pending<'a> {
+    records: &'a Records,
+    client: &'a Client,
+    verdict: &'a Verdict,
+    failed: bool,
+}
+
 impl Failure {
     /// Its word.
     pub(super) fn code(&self) -> &'static str {
@@ -87,6 +95,22 @@ impl Labels {
     }
 }
 
+impl Pending<'_> {
+    /// It failed, and is noted as that.
+    pub(super) fn failed(mut self, failure: &Failure) {
+        self.failed = true;
+        self.records.failed(self.client, self.verdict, failure);
+    }
+}
+
+impl Drop for Pending<'_> {
+    fn drop(&mut self) {
+        if !self.failed {
+            self.records.decided(self.client, self.verdict);
+        }
+    }
+}
+
 impl Verdict {
     /// The host as the policy writes it, where it may be told.
     fn told_rule(&self) -> Option<&str> {
@@ -113,6 +137,16 @@ impl Records {
     /// It was to pass, and failed.
     pub(super) fn failed(&self, client: &Client, verdict: &Verdict, failure: &Failure) {
         self.note(client, verdict, Some(failure));
+    }
+
+    /// What is noted as decided when its end is reached, however it ends: by then something may have gone out.
+    pub(super) fn pending<'a>(&'a self, client: &'a Client, verdict: &'a Verdict) -> Pending<'a> {
+        Pending {
+            records: self,
+            client,
+            verdict,
+            failed: false,
+        }
     }
 
     /// What is decided so often that a line each would only fill the log.

@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
-use tokio::time::{MissedTickBehavior, interval, sleep};
+use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep};
 use tracing::{debug, error, info, warn};
 
 /// A gateway that listens already, and serves once [`Server::run`] does.
@@ -66,7 +66,7 @@ impl Server {
             timings: options.timings,
         });
         let stopping = Arc::new(AtomicBool::new(false));
-        let admin = admin(&gateway, &stopping, registry);
+        let admin = admin(&stopping, registry);
         let (admin_address, admin) = serve_admin(options.admin_listen, admin).await?;
         let (tcp, udp) = sockets(&options.ports).await?;
         Ok(Self {
@@ -117,9 +117,8 @@ impl Server {
             reached(phase.clone(), Phase::Draining).await;
             info!("stopping");
             self.stopping.store(true, Ordering::Relaxed);
-            let patience = async { sleep(linger).await };
             tokio::select! {
-                () = patience => {}
+                () = sleep(linger) => {}
                 () = reached(phase.clone(), Phase::Aborting) => {}
             }
             tell.send_replace(true);
@@ -131,7 +130,8 @@ impl Server {
         };
         tokio::select! {
             () = stop => {}
-            () = self.admin => {}
+            // In a task of its own: what reads files must not keep probes waiting.
+            _ended = tokio::spawn(self.admin) => {}
             () = look_again(&self.gateway, &self.reloads, reload) => {}
         }
         info!("stopped");
@@ -248,16 +248,12 @@ async fn sockets(ports: &[Port]) -> Result<(Vec<(NonZeroU16, TcpListener)>, Vec<
     Ok((tcp, udp))
 }
 
-fn admin(gateway: &Arc<Gateway>, stopping: &Arc<AtomicBool>, registry: Registry) -> Admin {
-    let (gateway, stopping) = (Arc::clone(gateway), Arc::clone(stopping));
-    let ready = move || {
-        if stopping.load(Ordering::Relaxed) {
-            return Err("stopping".to_owned());
-        }
-        match gateway.knowledge() {
-            Some(_) => Ok(()),
-            None => Err("the policies are not known yet".to_owned()),
-        }
+fn admin(stopping: &Arc<AtomicBool>, registry: Registry) -> Admin {
+    let stopping = Arc::clone(stopping);
+    // It listens only once the policies are known.
+    let ready = move || match stopping.load(Ordering::Relaxed) {
+        true => Err("stopping".to_owned()),
+        false => Ok(()),
     };
     let metrics = move || {
         let mut written = String::new();
@@ -269,7 +265,8 @@ fn admin(gateway: &Arc<Gateway>, stopping: &Arc<AtomicBool>, registry: Registry)
 
 /// Compares the files again and again.
 async fn look_again(gateway: &Gateway, reloads: &Reloads, pause: std::time::Duration) {
-    let mut ticks = interval(pause);
+    // They were read at the start.
+    let mut ticks = interval_at(Instant::now() + pause, pause);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;

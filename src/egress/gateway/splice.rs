@@ -9,6 +9,7 @@ use std::io;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::net::tcp::{ReadHalf, WriteHalf};
+use tokio::task;
 
 /// Bytes that are carried at a time, and kept at most for a receiver that is slow: as many as HAProxy's buffers have.
 const BUFFER: usize = 16 << 10;
@@ -43,6 +44,8 @@ pub(super) async fn splice(client: &mut TcpStream, server: &mut TcpStream, activ
 
 async fn carry(from: ReadHalf<'_>, mut to: WriteHalf<'_>, activity: &Activity) -> io::Result<()> {
     loop {
+        // Two fast sides would never let go of the thread.
+        task::consume_budget().await;
         from.readable().await?;
         match step(&from, &to)? {
             Step::Idle => {}

@@ -342,28 +342,3 @@ fn the_knobs_are_those_of_the_policy_that_decides() {
     assert_eq!(ruling.decide(&disagreeing).reason, Reason::NamesDisagree);
     assert_eq!(Presented::from(Host::Name(name.clone())), Presented::Name(name));
 }
-
-#[test]
-fn a_listed_name_does_not_lead_to_a_metadata_service() {
-    let metadata = "169.254.169.254".parse().unwrap();
-    let may_dial = |spec: Value, host: &str, port: u16, traffic: Traffic| {
-        let policies = policies([("agents/a", spec)]);
-        policies
-            .ruling(&agent())
-            .decide(&to(host, port, traffic))
-            .may_dial(metadata)
-    };
-    let hosts = |host: &str| json!({"hosts": [host], "tls": {"mode": "Optional"}});
-    assert!(!may_dial(hosts("a.example"), "a.example", 443, Tls));
-    assert!(!may_dial(hosts("a.example"), "b.example", 443, Tls));
-    assert!(may_dial(hosts("metadata.goog"), "metadata.goog", 80, Http));
-    let address = json!({"addresses": ["169.254.169.254"], "ports": [{"port": 80, "protocol": "TCP"}]});
-    assert!(may_dial(address, "169.254.169.254", 80, Http));
-    let policies = policies([("shop/a", hosts("a.example"))]);
-    assert!(
-        policies
-            .ruling(&agent())
-            .decide(&to("b.example", 80, Http))
-            .may_dial(metadata)
-    );
-}
