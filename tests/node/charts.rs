@@ -112,6 +112,8 @@ fn helm_installs_tests_upgrades_and_uninstalls_both_charts() {
         ]);
         assert!(arguments.contains("--log-level=debug"), "{arguments}");
 
+        // As docs/install.md says: an API server learns of the two deletions one by one.
+        run(&node.cluster, &upgrade("webhook.failurePolicy=Ignore"), folder.path());
         for (release, place) in [("outrigger", "linkerd"), ("outrigger-cni", "linkerd-cni")] {
             let uninstall = format!("helm uninstall {release} --namespace {place} --wait");
             run_while_pods_are_created(node, &uninstall, 1, &format!("without-{release}")).await;
