@@ -43,7 +43,7 @@ pub(super) struct Arguments {
     #[arg(long)]
     cni: bool,
     /// With --cni, namespace to install the plugin into
-    #[arg(long, value_name = "NAME", default_value = CNI_NAMESPACE, value_parser = namespace)]
+    #[arg(long, value_name = "NAME", default_value = CNI_NAMESPACE, value_parser = namespace, requires = "cni")]
     cni_namespace: String,
     /// With --cni, the plugin's namespace too, at Pod Security level privileged
     #[arg(long, requires = "cni")]

@@ -142,5 +142,5 @@ pub(super) fn check(installation: &Installation) -> Result<()> {
 pub(super) fn namespace(text: &str) -> Result<String> {
     is_label(text)
         .then(|| text.to_owned())
-        .ok_or_else(|| anyhow!("{text} is not a valid namespace"))
+        .ok_or_else(|| anyhow!("{text:?} is no name of a namespace: expected up to 63 of a-z, 0-9 and -"))
 }

@@ -4,13 +4,15 @@
 //! never a name, in whatever way it is written: `0x7f.1`, `2130706433` and full-width digits are addresses, as they are
 //! for a browser (WHATWG URL, "host parsing", which the crate `url` implements).
 
+use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 use url::Host as Parsed;
 
 /// A name of DNS: A-labels in lower case, no dot at its end.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String")]
 pub struct Name(String);
 
 /// What a connection or a request names as its destination.
@@ -175,6 +177,17 @@ impl HostPattern {
     /// Whether it means a single name.
     pub fn is_exact(&self) -> bool {
         !self.is_wildcard
+    }
+}
+
+impl TryFrom<String> for Name {
+    type Error = HostError;
+
+    fn try_from(text: String) -> Result<Self, HostError> {
+        match Host::parse(&text)? {
+            Host::Name(name) => Ok(name),
+            Host::Address(_) => Err(HostError::new(&text, "it is an address")),
+        }
     }
 }
 

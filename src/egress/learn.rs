@@ -2,6 +2,7 @@
 //! made of names.
 
 use super::connection::Traffic;
+use super::host::HostPattern;
 use super::policy::{GROUP, KIND, VERSION};
 use super::record::Record;
 use super::ruling::{Outcome, Reason};
@@ -79,8 +80,8 @@ pub fn learn<'r>(records: impl IntoIterator<Item = &'r Record>, scope: Scope) ->
     learned
 }
 
-/// What a policy has to list for a connection like this; nothing where it is listed, or was closed for another reason than
-/// that it is not.
+/// What a policy has to list for a connection like this; nothing where it is listed, was closed for another reason than
+/// that it is not, or shows a name that no policy can list.
 fn destination(record: &Record) -> Option<(String, Protocol, Option<TlsMode>)> {
     let is_unlisted = matches!(
         record.reason,
@@ -110,7 +111,9 @@ fn destination(record: &Record) -> Option<(String, Protocol, Option<TlsMode>)> {
         // What is opaque shows no name.
         Traffic::Tcp | Traffic::Udp => return None,
     };
-    Some((host.clone(), protocol, tls))
+    // What search domains complete is listed by no policy.
+    let pattern = HostPattern::parse(&host.to_string()).ok()?;
+    Some((pattern.to_string(), protocol, tls))
 }
 
 fn spec_of(account: &str, is_address: bool, (tls, ports): Ports, destinations: Vec<String>) -> Spec {
@@ -170,6 +173,7 @@ mod tests {
             record(json!({"host": "mirror.example", "port": 80, "traffic": "http"})),
             record(json!({"host": "rpc.example", "traffic": "grpc"})),
             record(json!({"address": "203.0.113.7", "port": 5432, "traffic": "tcp", "reason": "name_missing"})),
+            record(json!({"host": "redis"})),
             record(json!({"host": "listed.example", "outcome": "allowed", "reason": "listed"})),
             record(json!({"host": "evil.example", "outcome": "denied"})),
             record(json!({"address": "169.254.169.254", "port": 80, "traffic": "http", "reason": "metadata_address"})),
@@ -190,7 +194,7 @@ mod tests {
         assert!(specs.iter().any(|spec| spec["addresses"] == json!(["203.0.113.7"])));
         assert_eq!(
             learned.left,
-            BTreeMap::from([("host_not_listed", 1), ("metadata_address", 1)])
+            BTreeMap::from([("host_not_listed", 2), ("metadata_address", 1)])
         );
         // Each is a policy that its placement takes.
         for scope in [Scope::ServiceAccount, Scope::Namespace] {

@@ -1,6 +1,7 @@
 //! The log of decisions: one JSON object a line, which whoever enforces policies writes and `egress observe` reads.
 
 use super::connection::Traffic;
+use super::host::Name;
 use super::ruling::{Outcome, Reason};
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
@@ -17,9 +18,9 @@ pub struct Record {
     pub namespace: String,
     /// Its service account.
     pub service_account: String,
-    /// The name that the connection showed, as [`super::host::Name`] has it.
+    /// The name that the connection showed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub host: Option<String>,
+    pub host: Option<Name>,
     /// The address that it showed or dialled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<IpAddr>,

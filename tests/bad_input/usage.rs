@@ -43,9 +43,9 @@ const CASES: [(&[&str], &str); 26] = [
     (&["explain", "-f", "a.yaml", "--server-version", ""], "expected 1.N"),
     (
         &["explain", "-f", "a.yaml", "-n", "a b"],
-        "a b is not a valid namespace",
+        "\"a b\" is no name of a namespace",
     ),
-    (&["explain", "-f", "a.yaml", "-L", ""], "is not a valid namespace"),
+    (&["explain", "-f", "a.yaml", "-L", ""], "\"\" is no name of a namespace"),
     (
         &["explain", "-f", "a.yaml", "--kubeconfig", "nosuch"],
         "Cannot connect to Kubernetes: failed to read kubeconfig",

@@ -231,7 +231,7 @@ fn files_and_flags_that_cannot_be_used_are_named() {
             "values of the chart outrigger: config: values document: proxy.uid",
         ),
         (&["install", "--set=config.outrigger.onRefusd=skip"], "onRefusd"),
-        (&["install", "--namespace=A"], "A is not a valid namespace"),
+        (&["install", "--namespace=A"], "\"A\" is no name of a namespace"),
         (&["install", "--server-version=1.x"], "is no Kubernetes release"),
         (
             &["install", "--cni", "--set=cni=yes"],

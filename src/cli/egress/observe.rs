@@ -1,10 +1,11 @@
 //! `egress observe`: a log of decisions, turned into policies.
 
+use crate::cli::names::{is_label, is_subdomain};
 use crate::cli::{Verdict, input, note, print};
 use crate::egress::learn::{Scope, learn};
 use crate::egress::record::Record;
 use crate::pod::manifest;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 use serde::Deserialize;
 use serde_json::Value;
@@ -32,7 +33,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<Verdict> {
             if object.is_object() && object.get("outcome").is_none() {
                 continue;
             }
-            records.push(Record::deserialize(&object).with_context(place)?);
+            let record = Record::deserialize(&object).with_context(place)?;
+            workload(&record).with_context(place)?;
+            records.push(record);
         }
     }
     let scope = if arguments.whole_namespace {
@@ -57,4 +60,49 @@ pub(super) fn run(arguments: &Arguments) -> Result<Verdict> {
         note("nothing went out that no policy lists\n");
     }
     Ok(Verdict::Yes)
+}
+
+/// Checks the names that policies are made with.
+fn workload(record: &Record) -> Result<()> {
+    let Record {
+        namespace,
+        service_account,
+        ..
+    } = record;
+    ensure!(
+        is_label(namespace),
+        "namespace: {namespace:?} is no name of a namespace"
+    );
+    ensure!(
+        is_subdomain(service_account),
+        "serviceAccount: {service_account:?} is no name of a service account"
+    );
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn policies_are_made_with_names_that_an_api_server_takes() {
+        let read = |namespace: &str, account: &str, host: &str| {
+            let record = json!({"time": "", "namespace": namespace, "serviceAccount": account, "host": host, "port": 443,
+                "traffic": "tls", "outcome": "observed", "reason": "host_not_listed"});
+            Record::deserialize(&record)
+                .context("record")
+                .and_then(|record| workload(&record))
+        };
+        assert!(read("agents", "a.b", "api.github.com").is_ok());
+        for (namespace, account, host) in [
+            ("Agents", "a", "a.example"),
+            ("agents", "", "a.example"),
+            ("agents", "a", "a b.example"),
+            ("agents", "a", "*.example.com"),
+            ("agents", "a", "192.0.2.1"),
+        ] {
+            assert!(read(namespace, account, host).is_err(), "{namespace} {account} {host}");
+        }
+    }
 }

@@ -21,7 +21,7 @@ pub(in crate::cli) struct Arguments {
     #[arg(long)]
     cni: bool,
     /// With --cni, namespace that the plugin is installed in
-    #[arg(long, value_name = "NAME", default_value = CNI_NAMESPACE, value_parser = namespace)]
+    #[arg(long, value_name = "NAME", default_value = CNI_NAMESPACE, value_parser = namespace, requires = "cni")]
     cni_namespace: String,
     #[command(flatten)]
     options: Options,
