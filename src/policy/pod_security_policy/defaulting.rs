@@ -1,7 +1,7 @@
 //! What a policy sets in a pod that leaves it open. What is set is never changed.
 
 use super::contexts::{ContainerContext, Contexts, PodContext};
-use super::identity::UserRule;
+use super::identity::{GroupRule, UserRule};
 use super::policies::Policy;
 
 impl Policy {
@@ -18,6 +18,13 @@ impl Policy {
 
     /// Whether the policy sets something of the pod itself: told sooner than what it sets in containers.
     pub(super) fn changes_pod(&self, given: &Contexts<'_>) -> bool {
+        // Groups are what most policies set, and a copy of all that is set takes longer than a look at them.
+        let lacks = |groups_are_set: bool, rule: &GroupRule| !groups_are_set && rule.default().is_some();
+        if lacks(given.pod.fs_group.is_some(), &self.fs_group)
+            || lacks(given.pod.supplemental_groups.is_some(), &self.supplemental_groups)
+        {
+            return true;
+        }
         let mut pod = given.pod.clone();
         self.default_pod(&mut pod);
         pod != given.pod
