@@ -183,7 +183,8 @@ fn judge(inputs: &Inputs<'_>, mut draft: Draft) -> Decision {
     };
     // As with Linkerd, pods of a CronJob's Jobs get no label of an owner.
     let owner = inputs.owner.filter(|owner| owner.kind != Some(Kind::CronJob));
-    let metadata = Metadata::injected(installation, config, owner, inputs.namespace.name);
+    let mut metadata = Metadata::injected(installation, config, owner, inputs.namespace.name);
+    metadata.label_account(installation, &pod);
     choice::Choice {
         inputs,
         made: &made,

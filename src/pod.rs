@@ -18,6 +18,9 @@ pub use quantity::{Quantity, Scale};
 
 use serde_json::{Map, Value};
 
+/// The service account of a pod that names none.
+pub const DEFAULT_ACCOUNT: &str = "default";
+
 /// The value that every missing object reads as.
 static NULL: Value = Value::Null;
 
@@ -163,6 +166,14 @@ impl<'a> Pod<'a> {
             .into_iter()
             .flatten()
             .find_map(|context| integer(context, "runAsUser"))
+    }
+
+    /// The service account that it runs as, by its present field or the one of old; nothing where both are empty: the API
+    /// server fills in [`DEFAULT_ACCOUNT`].
+    pub fn service_account(&self) -> Option<&'a str> {
+        ["serviceAccountName", "serviceAccount"]
+            .into_iter()
+            .find_map(|key| text(self.spec, key).filter(|name| !name.is_empty()))
     }
 
     /// `spec.securityContext`, where it is an object.

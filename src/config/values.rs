@@ -255,6 +255,8 @@ pub struct Settings {
     pub strict: bool,
     /// What Pod Security does where no label says so: a `PodSecurityConfiguration`.
     pub pod_security: Map<String, Value>,
+    /// Whether meshed pods are labelled with their service account: `NetworkPolicies` of egress policies select them by it.
+    pub service_account_label: bool,
 }
 
 /// What becomes of a pod that every redirection would get refused.

@@ -4,7 +4,7 @@ use super::probing::{self, Probed};
 use super::{Inputs, Round, Trace};
 use crate::config::{Demand, Figures};
 use crate::inject::Redirection;
-use crate::pod::Pod;
+use crate::pod::{DEFAULT_ACCOUNT, Pod};
 use crate::policy::installed::Presence;
 use crate::policy::limits::{Limits, Refuser};
 use crate::policy::pod_security::{self, Exemption, Review};
@@ -36,9 +36,6 @@ pub const KINDS: [&str; 7] = [
 
 /// The policy of an opinion where none took the pod.
 const NO_POLICY: &str = "none";
-
-/// The service account of a pod that names none.
-const DEFAULT_ACCOUNT: &str = "default";
 
 /// One policy's verdict on one candidate.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -296,7 +293,7 @@ fn pod_security_policies<'a>(
         grants: &present.grants,
         namespace: inputs.namespace.name,
         requester: inputs.requester,
-        service_account: pod_security_policy::service_account(pod).or(filled_in),
+        service_account: pod.service_account().or(filled_in),
     };
     Some(question.admission())
 }

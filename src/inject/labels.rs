@@ -42,7 +42,7 @@ impl Owner {
 }
 
 /// `name` where it fits, else its start and eight hex digits of its SHA-256.
-fn label_value(name: &str) -> String {
+pub(super) fn label_value(name: &str) -> String {
     if name.len() <= LABEL_LENGTH {
         return name.to_owned();
     }

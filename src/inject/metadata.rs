@@ -1,8 +1,10 @@
 //! Annotations and labels of an injected pod.
 
+use super::labels::label_value;
 use super::{Owner, Redirection};
 use crate::config::annotation;
 use crate::config::{Config, Installation, Variant};
+use crate::pod::{DEFAULT_ACCOUNT, Pod};
 use std::collections::BTreeMap;
 
 /// What `linkerd.io/created-by` says.
@@ -38,6 +40,15 @@ impl Metadata {
         Self { annotations, labels }
     }
 
+    /// Labels `pod` with its service account, where the values ask for it. One that is too long for a label ends in a digest.
+    pub fn label_account(&mut self, installation: &Installation, pod: &Pod<'_>) {
+        if installation.values.outrigger.service_account_label {
+            let account = pod.service_account().unwrap_or(DEFAULT_ACCOUNT);
+            self.labels
+                .insert(annotation::SERVICE_ACCOUNT.to_owned(), label_value(account));
+        }
+    }
+
     /// Says which user the proxy runs as, where a variant moved it: the rules follow it.
     pub fn vary(&mut self, variant: Variant) {
         if let Some(users) = variant.users {
@@ -62,5 +73,26 @@ impl Metadata {
             redirection.annotation().to_owned(),
         );
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_service_account_is_a_label_where_the_values_ask_for_it() {
+        let labels = |asked: bool, spec: serde_json::Value| {
+            let document = json!({"linkerdVersion": "v1", "outrigger": {"serviceAccountLabel": asked}});
+            let installation = Installation::from_document(document, Some("anchors"), "linkerd").unwrap();
+            let mut metadata = Metadata::default();
+            metadata.label_account(&installation, &Pod::new(&json!({"spec": spec})));
+            metadata.labels.remove(annotation::SERVICE_ACCOUNT)
+        };
+        assert_eq!(labels(true, json!({"serviceAccountName": "web"})).as_deref(), Some("web"));
+        assert_eq!(labels(true, json!({})).as_deref(), Some("default"));
+        assert_eq!(labels(true, json!({"serviceAccountName": "a".repeat(70)})).unwrap().len(), 63);
+        assert_eq!(labels(false, json!({"serviceAccountName": "web"})), None);
     }
 }

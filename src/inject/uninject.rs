@@ -5,7 +5,9 @@
 //! say how to inject, not that it was done. Applying this twice changes nothing more.
 
 use super::{DEBUG, NETWORK_VALIDATOR, PROXY, PROXY_INIT, volumes};
-use crate::config::annotation::{CNI_RESOURCE, CONTROL_PLANE_COMPONENT, INJECT, NODE_SELECTOR, OWNER_NAME};
+use crate::config::annotation::{
+    CNI_RESOURCE, CONTROL_PLANE_COMPONENT, INJECT, NODE_SELECTOR, OWNER_NAME, SERVICE_ACCOUNT,
+};
 use crate::config::values::LOCK_VOLUME;
 use crate::pod::workload::Kind;
 use crate::pod::{Pod, container_name, list, text};
@@ -82,7 +84,7 @@ fn clear_metadata(object: &mut Value) -> bool {
 /// Takes entries of injection's out of the map `key`, and the map with the last of them.
 fn clear_entries(metadata: &mut Value, key: &str) -> bool {
     let ours = |key: &str, value: &Value| {
-        let written = key.starts_with("linkerd.io") || [OWNER_NAME, NODE_SELECTOR].contains(&key);
+        let written = key.starts_with("linkerd.io") || [OWNER_NAME, NODE_SELECTOR, SERVICE_ACCOUNT].contains(&key);
         written && !MARKS.contains(&key) && !(key == INJECT && value == "disabled")
     };
     let Some(map) = metadata.as_object_mut() else {

@@ -35,7 +35,7 @@ mod wording;
 #[cfg(test)]
 mod tests;
 
-pub use admission::{Admission, Admitted, Objection, Phase, Question, Refusal, service_account};
+pub use admission::{Admission, Admitted, Objection, Phase, Question, Refusal};
 pub use policies::{Policies, UnusablePolicy};
 pub use tailoring::tailored;
 

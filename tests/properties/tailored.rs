@@ -5,7 +5,7 @@ use crate::surroundings::{Surroundings, surroundings};
 use crate::{apply, config};
 use outrigger::pod::Pod;
 use outrigger::policy::needs::{Needs, right};
-use outrigger::policy::pod_security_policy::{self, Policies, service_account};
+use outrigger::policy::pod_security_policy::{self, Policies};
 use outrigger::policy::{Grants, Release, Requester, Usable, pod_security, scc};
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
@@ -114,7 +114,7 @@ fn psp(after: &Value) -> (Value, Policies, Grants) {
     let mut needs = Needs::default();
     needs.add("Pod/web", &pod);
     let made = pod_security_policy::tailored("made", &needs, RELEASE).object;
-    let account = service_account(&pod).unwrap_or("default");
+    let account = pod.service_account().unwrap_or("default");
     let rights = right(Usable::PodSecurityPolicies, "made", "shop-psp", "shop", [account]);
     let policies = Policies::compile([&made]);
     (made, policies, Grants::compile(&rights, Usable::PodSecurityPolicies))
@@ -132,7 +132,7 @@ fn question<'q>(
         grants,
         namespace: "shop",
         requester,
-        service_account: Some(service_account(pod).unwrap_or("default")),
+        service_account: Some(pod.service_account().unwrap_or("default")),
     }
 }
 
@@ -179,7 +179,7 @@ fn admitted_by_scc(pod: Value, around: &Surroundings) -> Result<(), TestCaseErro
     needs.add("Pod/web", &Pod::new(&after));
     let usable = Usable::SecurityContextConstraints;
     let objects = [scc::tailored("made", &needs).object, restricted_v2()];
-    let account = service_account(&Pod::new(&after)).unwrap_or("default").to_owned();
+    let account = Pod::new(&after).service_account().unwrap_or("default").to_owned();
     let annotations = json!({
         "openshift.io/sa.scc.uid-range": "1000680000/10000",
         "openshift.io/sa.scc.mcs": "s0:c26,c10",

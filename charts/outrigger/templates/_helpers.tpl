@@ -44,8 +44,17 @@ outrigger-certificates
 {{- if .Values.cniEnabled }}
 cniEnabled: true
 {{- end }}
+{{- if .Values.egress.enabled }}
+outrigger:
+  serviceAccountLabel: true
+  {{- range $key, $value := .Values.config.outrigger }}
+  {{- if ne $key "serviceAccountLabel" }}
+  {{ toJson $key }}: {{ toJson $value }}
+  {{- end }}
+  {{- end }}
+{{- end }}
 {{- range $key, $value := .Values.config }}
-{{- if not (and $.Values.cniEnabled (eq $key "cniEnabled")) }}
+{{- if not (or (and $.Values.cniEnabled (eq $key "cniEnabled")) (and $.Values.egress.enabled (eq $key "outrigger"))) }}
 {{ toJson $key }}: {{ toJson $value }}
 {{- end }}
 {{- end }}

@@ -4,7 +4,7 @@ use super::paper::{Sheet, print_all};
 use super::site::{Arguments, Site, Space, Workload, accounts, refusal};
 use crate::cli::{Verdict, note};
 use crate::decide::Outcome;
-use crate::pod::Pod;
+use crate::pod::{DEFAULT_ACCOUNT, Pod};
 use crate::policy::needs::{Needs, Tailored, right};
 use crate::policy::{Grants, Release, Requester, Usable, Verdict as Said, pod_security_policy, scc};
 use anyhow::{Result, ensure};
@@ -170,7 +170,7 @@ fn ask_psp(space: &Space, objects: &[&Value], pod: &Value, release: Release) -> 
         grants: &Grants::compile(objects.iter().copied(), Usable::PodSecurityPolicies),
         namespace: &space.name,
         requester: &Requester::default(),
-        service_account: Some(pod_security_policy::service_account(&pod).unwrap_or("default")),
+        service_account: Some(pod.service_account().unwrap_or(DEFAULT_ACCOUNT)),
     };
     question
         .admission()

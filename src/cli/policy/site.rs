@@ -9,8 +9,8 @@ use crate::config::Installation;
 use crate::config::annotation::{INJECT, inject_mode};
 use crate::decide::{self, Coverage, Decision, Facts, Inputs, Round, Setup, Trace};
 use crate::inject::Owner;
-use crate::pod::Pod;
 use crate::pod::workload::Kind;
+use crate::pod::{DEFAULT_ACCOUNT, Pod};
 use crate::policy::pod_security::{self, Server};
 use crate::policy::probe::Word;
 use crate::policy::{Installed, Release, Requester, Verdict};
@@ -241,6 +241,6 @@ pub(super) fn refusal(decision: &Decision) -> Option<String> {
 /// The names of the service accounts that `pods` run as; the API server fills in `default`.
 pub(super) fn accounts<'a>(pods: impl IntoIterator<Item = &'a Value>) -> BTreeSet<&'a str> {
     pods.into_iter()
-        .map(|pod| crate::policy::pod_security_policy::service_account(&Pod::new(pod)).unwrap_or("default"))
+        .map(|pod| Pod::new(pod).service_account().unwrap_or(DEFAULT_ACCOUNT))
         .collect()
 }

@@ -14,7 +14,7 @@ fn everything_that_injection_adds_is_taken_out() {
     "spec": {"template": {
         "metadata": {
             "annotations": {"linkerd.io/inject": "enabled", "linkerd.io/setup-iptables": "cni",
-                "outrigger.linkerd.io/owner": "x", "config.linkerd.io/admin-port": "1", "viz.linkerd.io/tap": "on"},
+                "outrigger.linkerd.io/owner": "x", "outrigger.linkerd.io/service-account": "web", "config.linkerd.io/admin-port": "1", "viz.linkerd.io/tap": "on"},
             "labels": {"app": "web", "linkerd.io/workload-ns": "shop", "linkerd.io/proxy-deployment": "web"}
         },
         "spec": {

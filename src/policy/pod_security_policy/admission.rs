@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::contexts::Contexts;
 use super::policies::Policy;
 use super::{NO_POLICIES, POLICY_ANNOTATION, Policies, patching};
-use crate::pod::{self, Pod};
+use crate::pod::Pod;
 use crate::policy::Release;
 use crate::policy::grants::{Grants, Requester};
 
@@ -24,7 +24,7 @@ pub struct Question<'q> {
     pub namespace: &'q str,
     /// Who creates the pods themselves; for a workload's pods, its controller.
     pub requester: &'q Requester,
-    /// The pods' service account, as [`service_account`] reads it.
+    /// The pods' service account, as [`Pod::service_account`] reads it.
     pub service_account: Option<&'q str>,
 }
 
@@ -82,13 +82,6 @@ pub struct Objection {
     pub policy: String,
     /// Field and reason, in the API server's words.
     pub error: String,
-}
-
-/// The service account that `pod` runs as, by its present field or the one of old; nothing where both are empty.
-pub fn service_account<'a>(pod: &Pod<'a>) -> Option<&'a str> {
-    ["serviceAccountName", "serviceAccount"]
-        .into_iter()
-        .find_map(|key| pod::text(pod.spec(), key).filter(|name| !name.is_empty()))
 }
 
 impl<'q> Question<'q> {

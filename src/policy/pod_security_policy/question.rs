@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::digest::digest;
 use super::object::{items, or_empty};
-use super::{Admitted, NO_POLICIES, Policies, Question, Refusal, service_account};
+use super::{Admitted, NO_POLICIES, Policies, Question, Refusal};
 use crate::pod::Pod;
 use crate::policy::Release;
 use crate::policy::pod_security::default;
@@ -76,7 +76,7 @@ fn reply(asked: Asked, release: Release) -> Map<String, Value> {
         grants: &grants,
         namespace: &asked.namespace,
         requester: &requester,
-        service_account: service_account(&pod),
+        service_account: pod.service_account(),
     };
     let admission = question.admission();
     let admitted = admission.admit(&pod);

@@ -9,7 +9,7 @@ use super::provider::Provider;
 use super::setting::{Setting, Settings};
 use super::wording::forbidden;
 use super::{REQUIRED, Release, SUBJECT, TAKEN_BY};
-use crate::pod::{self, Pod};
+use crate::pod::{self, DEFAULT_ACCOUNT, Pod};
 use crate::policy::aggregate::join;
 use crate::policy::grants::{Granted, Grants, Requester};
 use crate::policy::quoting::go_quoted;
@@ -198,7 +198,7 @@ impl Admission<'_> {
             requester,
             ..
         } = self.question;
-        let account = Requester::service_account(namespace, service_account(pod));
+        let account = Requester::service_account(namespace, pod.service_account().unwrap_or(DEFAULT_ACCOUNT));
         let rights = [
             ("serviceaccount", &account, &grants.of(&account, namespace)),
             ("user", requester, &self.granted),
@@ -271,11 +271,4 @@ impl Review<'_> {
             Self::Unknown { why } => Verdict::Unknown { why: why.clone() },
         }
     }
-}
-
-/// The service account of `pod`: the API server fills in `default`.
-fn service_account<'p>(pod: &Pod<'p>) -> &'p str {
-    let names = ["serviceAccountName", "serviceAccount"].into_iter();
-    let mut named = names.filter_map(|key| pod::text(pod.spec(), key));
-    named.find(|name| !name.is_empty()).unwrap_or("default")
 }

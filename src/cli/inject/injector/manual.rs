@@ -58,6 +58,7 @@ impl Injector {
         let name = Pod::new(object).name().unwrap_or_default().to_owned();
         let owner = Owner { kind: Some(kind), name };
         let mut metadata = Metadata::injected(&self.installation, config, Some(&owner), workload.namespace());
+        metadata.label_account(&self.installation, &pod);
         metadata.annotations.extend(annotations);
         metadata.vary(chosen.tailoring.variant);
         metadata.hold_to(chosen.tailoring.node_selector.as_ref());

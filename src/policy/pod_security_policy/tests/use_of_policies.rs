@@ -144,7 +144,7 @@ fn a_service_account_is_not_asked_about_as_authenticated() {
         (json!({"serviceAccountName": "", "serviceAccount": "old"}), Some("old")),
         (json!({"serviceAccountName": ""}), None),
     ] {
-        assert_eq!(service_account(&Pod::new(&json!({"spec": spec}))), account);
+        assert_eq!(Pod::new(&json!({"spec": spec})).service_account(), account);
     }
 }
 
