@@ -1,5 +1,6 @@
 //! How pods of the webhook go: in a roll-out, and with their node.
 
+use outrigger::egress::gateway::options::Timings as GatewayTimings;
 use outrigger::webhook::options::Timings;
 use serde_json::Value;
 
@@ -35,7 +36,7 @@ fn a_gateway_is_given_longer_than_it_takes_to_stop() {
         panic!("one Deployment")
     };
     let given = deployment["spec"]["template"]["spec"]["terminationGracePeriodSeconds"].as_u64();
-    let outrigger::egress::gateway::options::Timings { linger, drain, .. } = Default::default();
+    let GatewayTimings { linger, drain, .. } = GatewayTimings::default();
     assert!(given.unwrap() > (linger + drain).as_secs());
     assert_eq!(deployment["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"], 0);
 }
