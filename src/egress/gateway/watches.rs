@@ -16,6 +16,7 @@ use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use standing::{Failing, Standing};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -48,6 +49,7 @@ pub(super) struct Watches {
     /// Told of everything that rules are made of.
     changed: Notify,
     failing: Failing,
+    was_ready: AtomicBool,
 }
 
 /// What was heard.
@@ -72,11 +74,16 @@ impl Watches {
             state: Mutex::default(),
             changed: Notify::new(),
             failing: Failing::register(registry),
+            was_ready: AtomicBool::new(false),
         })
     }
 
-    /// Whether everything is known, or else what is not.
+    /// Whether everything was known once, or else what is not. A policy that comes later and names another ConfigMap takes no
+    /// gateway away from the others.
     pub(super) fn ready(&self) -> Result<(), String> {
+        if self.was_ready.load(Ordering::Relaxed) {
+            return Ok(());
+        }
         let state = self.state();
         let is_listed = |kind: &str| state.policies.contains_key(kind);
         let missing = RESOURCES.iter().filter(|(kind, _)| !is_listed(kind));
@@ -89,7 +96,10 @@ impl Watches {
         }
         drop(state);
         match missing.is_empty() && self.known.rules().is_some() {
-            true => Ok(()),
+            true => {
+                self.was_ready.store(true, Ordering::Relaxed);
+                Ok(())
+            }
             false => Err(format!("not known yet: {}", missing.join(", "))),
         }
     }
