@@ -6,6 +6,8 @@
 //! Linkerd's do. A reader that closes the pipe has read enough: that is no error.
 
 pub mod check;
+#[cfg(feature = "egress-gateway")]
+pub mod egress_gateway;
 pub mod inject;
 pub mod network_validator;
 pub mod proxy_init;
@@ -18,8 +20,6 @@ mod chart;
 mod cni_agent;
 mod completion;
 mod egress;
-#[cfg(feature = "egress-gateway")]
-mod egress_gateway;
 mod explain;
 mod input;
 mod install;

@@ -21,6 +21,10 @@ pub use lookup::LookupError;
 pub use owner::Owner;
 pub use watch::{resource_of, server_of, serves};
 
+/// What the egress gateway watches by as well.
+#[cfg(feature = "egress-gateway")]
+pub(crate) use watch::{QUIET, Steps, Told, shows_that_it_stands};
+
 use crate::pod::Pod;
 use crate::policy::installed::Source;
 use crate::policy::pod_security::{Configuration, Server as ApiServer};

@@ -17,7 +17,7 @@ const IMPORTS: [(&str, &[&str]); 11] = [
     ("policy", &["pod"]),
     ("redirect", &[]),
     ("egress", &["pod"]),
-    ("egress/gateway", &["egress", "pod", "webhook"]),
+    ("egress/gateway", &["cluster", "egress", "pod", "webhook"]),
     ("inject", &["config", "pod"]),
     ("decide", &["config", "inject", "pod", "policy"]),
     ("cluster", &["config", "decide", "inject", "pod", "policy"]),

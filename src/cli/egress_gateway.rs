@@ -1,16 +1,20 @@
 //! `outrigger egress-gateway`: the one way out of the cluster.
 
+use super::failed;
 use super::installation;
 use super::logging::Logging;
 use super::network_validator::duration::duration;
-use crate::egress::gateway::options::{Limits, Port, Timings};
+use crate::cluster::Access;
+use crate::egress::gateway::options::{FactSource, Limits, Port, Timings};
 use crate::egress::gateway::{self, Options};
 use crate::webhook::options::address;
 use anyhow::{Result, ensure};
-use clap::Args;
+use clap::{Args, Parser};
 use ipnet::IpNet;
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::time::Duration;
 
 /// Where most systems have the authorities that they trust.
@@ -29,9 +33,16 @@ pub(super) struct Arguments {
     /// Address to answer probes and metrics on
     #[arg(long, value_name = "ADDR", default_value = ":9997", value_parser = address)]
     admin_listen: SocketAddr,
-    /// Manifests with policies, pods, and the ConfigMaps that policies name; read again when they change; may be repeated
-    #[arg(long, value_name = "FILE", required = true)]
+    /// Manifests with policies, pods, and the ConfigMaps that policies name, instead of a cluster's; read again when they
+    /// change; may be repeated
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["kubeconfig", "context"])]
     objects: Vec<PathBuf>,
+    /// File with the cluster's address and credentials, outside of a cluster
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// Context of that file
+    #[arg(long, value_name = "NAME")]
+    context: Option<String>,
     /// Namespace of objects that name none, and of the ConfigMaps of cluster-wide policies
     #[arg(long, value_name = "NAME", default_value = "default", value_parser = installation::namespace)]
     namespace: String,
@@ -50,6 +61,9 @@ pub(super) struct Arguments {
     /// Connections of one source that may be open; further ones are closed
     #[arg(long, value_name = "COUNT", default_value_t = Limits::default().per_source)]
     max_connections_per_source: usize,
+    /// How long to wait for a source that the cluster has not told of yet
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = duration)]
+    source_timeout: Duration,
     /// How long a client may take to say enough to tell what it speaks
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration)]
     detect_timeout: Duration,
@@ -61,6 +75,26 @@ pub(super) struct Arguments {
     drain_timeout: Duration,
     #[command(flatten)]
     logging: Logging,
+}
+
+/// The gateway as a program of its own
+#[derive(Debug, Parser)]
+#[command(name = "outrigger-egress-gateway", version, max_term_width = 100)]
+struct Program {
+    #[command(flatten)]
+    arguments: Arguments,
+}
+
+/// Runs `egress-gateway` as a program of its own, by `arguments`, the program's name first.
+pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    match Program::try_parse_from(arguments) {
+        Ok(program) => run(program.arguments).map_or_else(|error| failed(&error, 2), |()| ExitCode::SUCCESS),
+        Err(error) => {
+            let status = if error.use_stderr() { 2 } else { 0 };
+            let shown = error.print();
+            shown.map_or_else(|error| failed(&error.into(), 2), |()| ExitCode::from(status))
+        }
+    }
 }
 
 /// Serves until it is told to stop.
@@ -76,11 +110,20 @@ impl Arguments {
             is_some,
             "--max-connections and --max-connections-per-source must be at least 1"
         );
+        let facts = if self.objects.is_empty() {
+            FactSource::Server(Access {
+                kubeconfig: self.kubeconfig,
+                context: self.context,
+                ..Access::default()
+            })
+        } else {
+            FactSource::Files(self.objects)
+        };
         let system = || Some(PathBuf::from(SYSTEM_BUNDLE)).filter(|path| path.exists());
         Ok(Options {
             ports: self.listen.into_iter().chain(self.listen_udp).collect(),
             admin_listen: self.admin_listen,
-            objects: self.objects,
+            facts,
             namespace: self.namespace,
             trust_bundle: self.trust_bundle.or_else(system),
             resolv_conf: self.resolv_conf,
@@ -90,6 +133,7 @@ impl Arguments {
                 per_source: self.max_connections_per_source,
             },
             timings: Timings {
+                news: self.source_timeout,
                 detect: self.detect_timeout,
                 idle: self.idle_timeout,
                 drain: self.drain_timeout,

@@ -6,7 +6,7 @@ mod policies;
 mod steps;
 
 pub use discovery::{resource_of, server_of, serves};
-pub(super) use steps::{Failure, QUIET, Steps, Told, shows_that_it_stands};
+pub(crate) use steps::{Failure, QUIET, Steps, Told, shows_that_it_stands};
 
 use super::index::{self, Collection, Freshness, Index, Kept, NodeSpec, NodeStatus, Served};
 use crate::policy::probe::CONFIG_MAP;

@@ -1,5 +1,5 @@
-//! Policies for the proxy in the pod, as Linkerd's resources: an `EgressNetwork` per range of addresses, and routes of the
-//! Gateway API on its ports.
+//! Policies as Linkerd's resources: an `EgressNetwork` per range of addresses, and routes of the Gateway API on its ports.
+//! For the placement `Gateway` these routes lead to the gateway's Service, and a `NetworkPolicy` closes other ways.
 //!
 //! What Linkerd makes of them shapes what is made here (its policy controller and proxy, 2.18):
 //!
@@ -13,7 +13,10 @@
 //!
 //! So where the allowlist is on, a port that asks for TLS gets routes of TLS, and the rest of it is closed. Where it is off,
 //! the rest has to pass: such a port gets routes of HTTP, which send the listed hosts to HTTPS, and TLS passes as it is.
+//!
+//! What is for the gateway gets routes of TCP, so that it comes there byte for byte: who may reach what is decided there.
 
+mod fence;
 mod network;
 mod plan;
 mod route;
@@ -22,6 +25,7 @@ pub mod status;
 use super::policies::Policies;
 use super::policy::{Id, Policy, PolicyError};
 use super::spec::Placement;
+use ipnet::IpNet;
 use network::Network;
 use plan::Plan;
 use serde_json::Value;
@@ -45,12 +49,26 @@ pub struct Surroundings {
     pub global_namespace: String,
     /// The `EgressNetworks` that somebody else made: namespace and name.
     pub foreign: BTreeSet<(String, String)>,
+    /// Where what is for the gateway is sent; where there is none, such policies wait.
+    pub gateway: Option<GatewayService>,
+    /// The networks of the cluster, which pods reach that have no other way out than the gateway; where none is known, no
+    /// `NetworkPolicy` is made.
+    pub cluster_networks: Vec<IpNet>,
+}
+
+/// The Service of the gateway. Its ports have the numbers of those that clients dial.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GatewayService {
+    /// Its name.
+    pub name: String,
+    /// Its namespace.
+    pub namespace: String,
 }
 
 /// What policies compile to.
 #[derive(Clone, Debug, Default)]
 pub struct Compiled {
-    /// Linkerd's resources, namespace by namespace, networks before their routes.
+    /// Linkerd's resources, namespace by namespace, networks before their routes, and `NetworkPolicies` after these.
     pub objects: Vec<Value>,
     /// What becomes of each policy, in the order of the policies.
     pub verdicts: Vec<Verdict>,
@@ -75,13 +93,15 @@ impl Surroundings {
         Self {
             global_namespace: global_namespace.to_owned(),
             foreign: foreign.collect(),
+            ..Self::default()
         }
     }
 }
 
-/// Compiles every policy of the placement `Client`, and says what becomes of all of them.
+/// Compiles every policy, those for the gateway where there is one, and says what becomes of all of them.
 pub fn compile(policies: &Policies, surroundings: &Surroundings) -> Compiled {
-    let is_enforced = |policy: &&Policy| policy.placement == Placement::Client && policy.refusals().is_empty();
+    let has_enforcer = |policy: &Policy| policy.placement == Placement::Client || surroundings.gateway.is_some();
+    let is_enforced = |policy: &&Policy| has_enforcer(policy) && policy.refusals().is_empty();
     let accepted = Policies::new(policies.iter().filter(is_enforced).cloned());
     let mut spaces = accepted.namespaces();
     let is_cluster_wide = |policy: &Policy| policy.id.namespace.is_none();
@@ -93,9 +113,11 @@ pub fn compile(policies: &Policies, surroundings: &Surroundings) -> Compiled {
     for namespace in spaces {
         let here: Vec<_> = accepted.of_namespace(namespace).collect();
         let networks = Network::all(&here);
-        let mut plan = Plan::default();
+        let mut plan = Plan::new(&here, surroundings.gateway.as_ref());
+        let mut fences = Vec::new();
         for policy in &here {
-            let found = plan.add(&accepted, policy, namespace, &networks);
+            let mut found = plan.add(&accepted, policy, namespace, &networks);
+            fences.extend(fence::around(policy, (namespace, &here), surroundings, &mut found));
             outcomes.entry(&policy.id).or_default().merge(namespace, found);
         }
         for (of, name) in &surroundings.foreign {
@@ -111,6 +133,7 @@ pub fn compile(policies: &Policies, surroundings: &Surroundings) -> Compiled {
         }
         objects.extend(networks.iter().map(|network| network.object(namespace)));
         objects.extend(plan.routes(namespace));
+        objects.extend(fences);
     }
     // A foreign network in a namespace that has none of ours keeps the global ones away.
     let beside: Vec<_> = surroundings

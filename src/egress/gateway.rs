@@ -1,9 +1,11 @@
 //! The egress gateway: the one way out, which closes what no policy lets out.
 //!
 //! A connection comes in at an address that stands for a port. `tcp` reads its first bytes (`sniff`, `hello`),
-//! `judge` asks the policies, by the pod that has the source's address (`pods`), and `record` tells log and metrics. What
+//! `judge` asks the policies (`rules`), by the pod that has the source's address (`pods`), and `record` tells log and metrics. What
 //! passes is dialled by its *name* (`resolve`, `dial`): the address that the client chose is never used. TLS and what
 //! shows no name is carried as it is (`splice`); HTTP is taken apart, and each request judged by itself (`http`).
+//!
+//! What is known (`knowledge`) comes from `files`, or from `watches` of a cluster.
 //!
 //! Whatever is not known is closed: the gateway opens nothing by accident. This part of the room does I/O; it decides nothing.
 
@@ -11,6 +13,7 @@ pub mod options;
 
 mod activity;
 mod dial;
+mod files;
 mod hello;
 mod http;
 mod judge;
@@ -20,12 +23,14 @@ mod originate;
 mod pods;
 mod record;
 mod resolve;
+mod rules;
 mod server;
 mod sniff;
 mod splice;
 mod tcp;
 mod trace;
 mod udp;
+mod watches;
 
 pub use options::Options;
 pub use server::Server;
@@ -33,7 +38,6 @@ pub use server::Server;
 use crate::egress::connection::Traffic;
 use crate::egress::host::Host;
 use crate::egress::ruling::Reason;
-use crate::webhook::reload::Reloaded;
 use crate::webhook::{ServeError, signals};
 use dial::{DialError, Fence};
 use judge::Verdict;
@@ -70,7 +74,7 @@ pub fn serve(options: Options) -> Result<(), ServeError> {
 /// What every connection needs.
 #[derive(Debug)]
 struct Gateway {
-    known: Reloaded<Knowledge>,
+    known: Arc<Knowledge>,
     resolver: Resolver,
     trust: Trust,
     fence: Fence,

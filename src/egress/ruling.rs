@@ -4,7 +4,7 @@ use super::connection::{Connection, Presented, Traffic};
 use super::metadata;
 use super::policies::precedence;
 use super::policy::{Policy, Target};
-use super::spec::{Mode, Origination, Port, Protocol, TlsMode, TraceHeaders};
+use super::spec::{Mode, Origination, Placement, Port, Protocol, TlsMode, TraceHeaders};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
@@ -71,6 +71,10 @@ pub enum Reason {
     ProtocolHidden,
     /// It leads to a metadata service of the cloud, which no policy names exactly.
     MetadataAddress,
+    /// The policy that decides cannot be enforced as it is written.
+    PolicyRefused,
+    /// A policy that may be for it cannot be read.
+    PolicyUnreadable,
     /// Its `ClientHello` hides another, so that the name that is shown is not the one that is asked for.
     NameEncrypted,
     /// The request cannot be passed on without doubt about where it ends or what it is.
@@ -210,6 +214,9 @@ impl Policy {
 
     /// What it has against `traffic` on a port with these entries, one of which has to fit.
     fn objection(&self, ports: &[Port], traffic: Traffic) -> Option<Reason> {
+        if self.placement == Placement::Gateway && !self.refusals().is_empty() {
+            return Some(Reason::PolicyRefused);
+        }
         let objections: Vec<_> = ports
             .iter()
             .map(|port| self.objection_of(port.protocol, traffic))
@@ -318,6 +325,8 @@ coded! { Reason, self: Self => &'static str {
     Self::TlsRequired => "tls_required",
     Self::ProtocolHidden => "protocol_hidden",
     Self::MetadataAddress => "metadata_address",
+    Self::PolicyRefused => "policy_refused",
+    Self::PolicyUnreadable => "policy_unreadable",
     Self::NameEncrypted => "name_encrypted",
     Self::RequestMalformed => "request_malformed",
     Self::DestinationUnknown => "destination_unknown",
@@ -344,6 +353,8 @@ impl Reason {
             Self::MetadataAddress => {
                 "it leads to a metadata service of the cloud, which is closed unless a policy names it exactly"
             }
+            Self::PolicyRefused => "the policy that decides cannot be enforced as it is written",
+            Self::PolicyUnreadable => "a policy that may be for it cannot be read",
             Self::NameEncrypted => "its hello hides another name, and what is not listed is closed",
             Self::RequestMalformed => "the request cannot be passed on without doubt about what it is",
             Self::DestinationUnknown => "it shows no name, and no policy lists one destination for its port",

@@ -6,7 +6,7 @@ use crate::helm::helm;
 use crate::program::outrigger;
 
 /// A chart, an assignment that it refuses, the key as helm's schema names it, and words of the program's refusal.
-const WRONG: [(&str, &str, &str, &str); 20] = [
+const WRONG: [(&str, &str, &str, &str); 21] = [
     (
         "outrigger",
         "webhook.failurePolicy=Maybe",
@@ -110,6 +110,12 @@ const WRONG: [(&str, &str, &str, &str); 20] = [
         "imagePullSecrets[0].name: \"Pull\" is not allowed: expected the name of an object",
     ),
     (
+        "outrigger",
+        "egress.gateway.clusterNetworks={10.0.0.0}",
+        "/egress/gateway/clusterNetworks/0",
+        "egress.gateway.clusterNetworks[0]: \"10.0.0.0\" is not allowed: expected a network such as 10.96.0.0/12",
+    ),
+    (
         "outrigger-cni",
         "binDir=opt/cni",
         "/binDir",
@@ -183,6 +189,21 @@ fn what_only_a_template_can_see_is_refused_by_both_in_the_same_words() {
             "1.36",
             "certificates.clients.names={kube-apiserver}",
             "certificates.clients.names: of no use while certificates.clients.name names no authority",
+        ),
+        (
+            "1.36",
+            "egress.gateway.enabled=true,egress.gateway.clusterNetworks={10.96.0.0/12}",
+            "egress.gateway.enabled: the gateway goes by resources that egress.enabled installs: expected egress.enabled=true",
+        ),
+        (
+            "1.36",
+            "egress.enabled=true,egress.gateway.enabled=true",
+            "egress.gateway.clusterNetworks: empty, but names would lead into the cluster: name the networks of its pods, Services and nodes",
+        ),
+        (
+            "1.36",
+            "egress.enabled=true,egress.gateway.enabled=true,egress.gateway.clusterNetworks={10.96.0.0/12},egress.gateway.ports=null",
+            "egress.gateway.ports: empty, but the gateway would serve nobody: name the ports that clients dial, such as 443",
         ),
     ] {
         let set = format!("--set={assignment}");

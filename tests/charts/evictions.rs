@@ -1,5 +1,6 @@
 //! How pods of the webhook go: in a roll-out, and with their node.
 
+use outrigger::egress::gateway::options::Timings as GatewayTimings;
 use outrigger::webhook::options::Timings;
 use serde_json::Value;
 
@@ -27,13 +28,29 @@ fn a_replica_is_given_longer_than_it_takes_to_stop() {
 }
 
 #[test]
+fn a_gateway_is_given_longer_than_it_takes_to_stop() {
+    let gateway = "--set=egress.enabled=true,egress.gateway.enabled=true,egress.gateway.clusterNetworks={10.0.0.0/8}";
+    let only = "--show-only=templates/egress/gateway.yaml";
+    let rendered = objects(&printed(&["install", gateway, only]), &[]);
+    let [deployment] = &of_kind(&rendered, "Deployment")[..] else {
+        panic!("one Deployment")
+    };
+    let given = deployment["spec"]["template"]["spec"]["terminationGracePeriodSeconds"].as_u64();
+    let GatewayTimings { linger, drain, .. } = GatewayTimings::default();
+    assert!(given.unwrap() > (linger + drain).as_secs());
+    assert_eq!(deployment["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"], 0);
+}
+
+#[test]
 fn no_pod_keeps_its_node_from_being_taken_away() {
     let all = "--set=probe.enabled=true,cniEnabled=true,certificates.clients.name=api-servers";
+    let gateway = "--set=egress.enabled=true,egress.gateway.enabled=true,egress.gateway.clusterNetworks={10.0.0.0/8},\
+                   egress.gateway.trustBundle.configMap=system";
     for mode in ["self", "secret"] {
         let mode = format!("--set=certificates.mode={mode}");
-        let rendered = objects(&printed(&["install", "--ha", all, &mode]), &[]);
+        let rendered = objects(&printed(&["install", "--ha", all, gateway, &mode]), &[]);
         let deployments = of_kind(&rendered, "Deployment");
-        assert_eq!(deployments.len(), 2);
+        assert_eq!(deployments.len(), 3);
         for deployment in deployments {
             for volume in deployment["spec"]["template"]["spec"]["volumes"].as_array().unwrap() {
                 let is_elsewhere = ELSEWHERE.iter().any(|kind| !volume[kind].is_null());
@@ -41,7 +58,7 @@ fn no_pod_keeps_its_node_from_being_taken_away() {
             }
         }
         let budgets = of_kind(&rendered, "PodDisruptionBudget");
-        assert!(!budgets.is_empty() && budgets.iter().all(|it| it["spec"]["maxUnavailable"] == 1));
+        assert!(budgets.len() == 2 && budgets.iter().all(|it| it["spec"]["maxUnavailable"] == 1));
     }
 }
 

@@ -48,7 +48,7 @@ const fn cni(minor: u32, helm: &'static [&'static str], ours: &'static [&'static
 }
 
 /// Every option of the charts occurs in one of these.
-pub(crate) const ALL: [Options; 23] = [
+pub(crate) const ALL: [Options; 25] = [
     webhook(36, &[], &[]),
     webhook(29, &[], &[]),
     webhook(23, &[], &[]),
@@ -106,6 +106,23 @@ pub(crate) const ALL: [Options; 23] = [
         &[],
     ),
     webhook(36, &["-f", "../tests/charts/everything.yaml"], &[]),
+    webhook(
+        36,
+        &[
+            "--set",
+            "egress.enabled=true,egress.gateway.enabled=true,egress.gateway.clusterNetworks={10.96.0.0/12}",
+        ],
+        &[],
+    ),
+    webhook(
+        24,
+        &[
+            "--set",
+            "egress.enabled=true,egress.gateway.enabled=true,egress.gateway.clusterNetworks={10.96.0.0/12},\
+             egress.gateway.networkPolicy=false,podDisruptionBudget.enabled=false",
+        ],
+        &[],
+    ),
     webhook(
         36,
         &["--set", "name=linkerd-outrigger,certificates.clients.name=api-servers"],

@@ -8,19 +8,24 @@ use std::collections::{BTreeMap, BTreeSet};
 const PAGE: &str = "docs/security.md";
 
 /// What the charts are rendered with: together everything that they can grant.
-const INSTALLATIONS: [&[&str]; 7] = [
+const INSTALLATIONS: [&[&str]; 8] = [
     &["install", "--set=probe.enabled=true"],
     &["install", "--set=certificates.mode=cert-manager"],
+    &["install", GATEWAY],
     &[
         "install",
         "--server-version=1.24",
         "--set=probe.enabled=true,probe.namespaces[0]=shop",
+        GATEWAY,
     ],
     &["install-cni", "--set=securityContextConstraints.enabled=true"],
     &["install-cni", "--set=repair=false"],
     &["install-cni", "--server-version=1.29"],
     &["install-cni", "--server-version=1.24"],
 ];
+
+/// Everything that the egress gateway can have.
+const GATEWAY: &str = "--set=egress.enabled=true,egress.gateway.enabled=true,egress.gateway.clusterNetworks[0]=10.0.0.0/8,egress.gateway.authorities[0]=corporate";
 
 /// Templates of `helm test`, which the program does not print.
 const TESTS: [&str; 2] = [

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use outrigger::egress::Policy;
-use outrigger::egress::compile::{Compiled, GLOBAL_NAMESPACE, Surroundings, compile};
+use outrigger::egress::compile::{Compiled, GLOBAL_NAMESPACE, GatewayService, Surroundings, compile};
 use outrigger::egress::policies::Policies;
 use serde_json::{Value, json};
 
@@ -53,9 +53,33 @@ fn everything() -> Compiled {
     let long = policy(&name, &json!({"hosts": ["d.example"], "ports": [{"port": 8443}]}));
     let mut wide = policy("wide", &json!({"hosts": ["e.example"], "ports": [{"port": 9443}]}));
     wide["kind"] = "ClusterEgressPolicy".into();
+    // By itself: beside what the proxy lets out there is no NetworkPolicy.
+    let mut gated = policy(
+        "gated",
+        &json!({
+            "hosts": ["f.example"], "ports": [{"port": 443}, {"port": 8443, "protocol": "TCP"}], "allowlist": "Enabled", "placement": "Gateway",
+            "workloads": {"podSelector": {"matchLabels": {"app": "web"}, "matchExpressions": [{"key": "gpu", "operator": "DoesNotExist"}]}},
+        }),
+    );
+    gated["metadata"]["namespace"] = "bank".into();
     let others = [long, wide].map(|object| Policy::read(&object, "shop").unwrap().unwrap());
     let policies = Policies::new(policies.chain(others));
-    compile(&policies, &Surroundings::read([], GLOBAL_NAMESPACE, "default"))
+    let surroundings = Surroundings {
+        gateway: Some(GatewayService {
+            name: "outrigger-egress-gateway".to_owned(),
+            namespace: "linkerd".to_owned(),
+        }),
+        cluster_networks: ["10.96.0.0/12", "fd00::/8"]
+            .map(|network| network.parse().unwrap())
+            .to_vec(),
+        ..Surroundings::read([], GLOBAL_NAMESPACE, "default")
+    };
+    let mut all = compile(&policies, &surroundings);
+    let gated = Policy::read(&gated, "").unwrap().unwrap();
+    let gated = compile(&Policies::new([gated]), &surroundings);
+    all.objects.extend(gated.objects);
+    all.verdicts.extend(gated.verdicts);
+    all
 }
 
 #[tokio::test]
@@ -63,7 +87,7 @@ async fn the_server_takes_everything_that_policies_compile_to() {
     let Some(folder) = conformance() else { return };
     let cluster = Cluster::start(Options::default()).await.unwrap();
     let client = cluster.client().await;
-    for name in ["shop", GLOBAL_NAMESPACE] {
+    for name in ["shop", "bank", GLOBAL_NAMESPACE] {
         Namespace::create_named(&client, name, &[], &[]).await;
     }
     define(&cluster, &documents(&folder.join("crds/linkerd-policy.yaml")));
@@ -77,7 +101,14 @@ async fn the_server_takes_everything_that_policies_compile_to() {
         .collect();
     assert_eq!(
         Vec::from_iter(kinds),
-        ["EgressNetwork", "GRPCRoute", "HTTPRoute", "TCPRoute", "TLSRoute"]
+        [
+            "EgressNetwork",
+            "GRPCRoute",
+            "HTTPRoute",
+            "NetworkPolicy",
+            "TCPRoute",
+            "TLSRoute"
+        ]
     );
     let gateway_api = built("gateway-api").unwrap();
     for release in ["1.2", "1.4"] {

@@ -1,4 +1,4 @@
-//! The examples of `docs/egress.md`.
+//! The examples of `docs/egress.md` and `docs/egress-gateway.md`.
 
 use std::fs;
 use std::process::{Command, Output};
@@ -6,9 +6,14 @@ use std::process::{Command, Output};
 use outrigger::egress::record::Record;
 use tempfile::TempDir;
 
-/// The first block of the document in `language`.
+/// The first block of `docs/egress.md` in `language`.
 fn block(language: &str) -> String {
-    let document = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/egress.md")).unwrap();
+    block_of(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/egress.md"), language)
+}
+
+/// The first block of a document in `language`.
+fn block_of(document: &str, language: &str) -> String {
+    let document = fs::read_to_string(document).unwrap();
     let (_, rest) = document
         .split_once(&format!("```{language}\n"))
         .expect("there is a block");
@@ -55,4 +60,17 @@ fn the_line_of_a_log_is_one() {
     fs::write(folder.path().join("decisions.jsonl"), line).unwrap();
     let output = run(&folder, "outrigger egress observe -f decisions.jsonl");
     assert!(String::from_utf8_lossy(&output.stdout).contains("- api.github.com"));
+}
+
+#[test]
+fn the_gateway_is_installed_as_is_said() {
+    let block = block_of(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/egress-gateway.md"), "sh");
+    let program = env!("CARGO_BIN_EXE_outrigger");
+    let script = format!("set -e; outrigger() {{ {program} \"$@\"; }}; kubectl() {{ cat; }}; {block}");
+    let output = Command::new("sh").args(["-c", &script]).output().expect("sh runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        printed.contains("command: [/outrigger-egress-gateway]") && printed.contains("--cluster-network=10.244.0.0/16")
+    );
 }

@@ -1,5 +1,5 @@
-//! Egress policies on a real API server: which it takes, which it refuses and why, and that it takes what they compile to, with
-//! the resources of Linkerd and of the Gateway API.
+//! Egress policies on a real API server: which it takes, which it refuses and why, that it takes what they compile to, with
+//! the resources of Linkerd and of the Gateway API, and that the gateway goes by them.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -20,6 +20,7 @@ mod conformance_folder;
 
 mod compiled;
 mod documented;
+mod gateway;
 mod resources;
 mod schema;
 
@@ -30,15 +31,28 @@ use cluster::Cluster;
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// The definitions of our resources, as the program prints them.
-fn definitions() -> Vec<Value> {
+/// What the program installs with this value, for which egress control is there.
+fn installed(set: &str) -> Vec<Value> {
     let output = Command::new(env!("CARGO_BIN_EXE_outrigger"))
-        .args(["install", "--server-version", "1.36", "--set", "egress.enabled=true"])
+        .args([
+            "install",
+            "--server-version",
+            "1.36",
+            "--set",
+            "egress.enabled=true",
+            "--set",
+            set,
+        ])
         .output()
         .expect("the program runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).unwrap();
-    let mut objects: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
+    serde_saphyr::from_multiple(&text).unwrap()
+}
+
+/// The definitions of our resources, as the program prints them.
+fn definitions() -> Vec<Value> {
+    let mut objects = installed("egress.gateway.enabled=false");
     objects.retain(|object| object["kind"] == "CustomResourceDefinition");
     assert_eq!(objects.len(), 2);
     objects

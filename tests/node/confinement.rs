@@ -139,7 +139,12 @@ fn the_webhook_starts_with_nothing_and_file_capabilities_are_on_one_file() {
             let inside = |path: &str| root.join(path.trim_start_matches('/'));
             let value: Vec<u8> = NET_CAPABILITIES.into_iter().flat_map(u32::to_le_bytes).collect();
             assert_eq!(capabilities(&inside(PROXY_INIT)), value);
-            for program in ["/outrigger", "/outrigger-cni", "/outrigger-cni-api"] {
+            for program in [
+                "/outrigger",
+                "/outrigger-egress-gateway",
+                "/outrigger-cni",
+                "/outrigger-cni-api",
+            ] {
                 assert_eq!(capabilities(&inside(program)), [0; 0], "{program}");
             }
             let file = |path: &str| fs::metadata(inside(path)).unwrap().ino();

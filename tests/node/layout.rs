@@ -80,7 +80,7 @@ fn the_image_is_the_same_each_time_and_says_what_it_is_made_of() {
     assert_eq!(bill["bomFormat"], "CycloneDX");
     assert_eq!(bill["metadata"]["component"]["name"], "outrigger");
     let billed = billed(&bill);
-    for features in ["webhook,node-api", "node", "node-api"] {
+    for features in ["webhook,node-api", "egress-gateway", "node", "node-api"] {
         let linked = linked(features);
         let missing: Vec<_> = linked.difference(&billed).collect();
         assert!(linked.len() > 20 && missing.is_empty(), "{features}: {missing:?}");

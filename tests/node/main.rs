@@ -31,6 +31,7 @@ mod broken;
 mod charts;
 mod confinement;
 mod dockerfile;
+mod egress;
 mod image;
 mod install;
 mod layout;

@@ -12,8 +12,9 @@ use serde_json::Value;
 use crate::cluster::repository;
 
 /// Each program and its source.
-const PROGRAMS: [(&str, &str); 4] = [
+const PROGRAMS: [(&str, &str); 5] = [
     ("outrigger", "src/main.rs"),
+    ("outrigger-egress-gateway", "src/bin/outrigger-egress-gateway.rs"),
     ("linkerd2-proxy-init", "src/bin/linkerd2-proxy-init.rs"),
     ("outrigger-cni", "src/bin/outrigger-cni.rs"),
     ("outrigger-cni-api", "src/bin/outrigger-cni-api.rs"),

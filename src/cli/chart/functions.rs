@@ -57,6 +57,10 @@ pub(super) fn register(template: Template, target: &Target, set: &Arc<OnceLock<T
             let [prefix, value] = texts("hasPrefix", arguments)?;
             Ok(Value::Bool(value.starts_with(prefix)))
         })
+        .func("contains", |arguments| {
+            let [part, value] = texts("contains", arguments)?;
+            Ok(Value::Bool(value.contains(part)))
+        })
         .func("trimPrefix", |arguments| {
             let [prefix, value] = texts("trimPrefix", arguments)?;
             Ok(text(value.strip_prefix(prefix).unwrap_or(value)))

@@ -6,6 +6,7 @@ use crate::cli::paint::{Tone, stdout_paint};
 use crate::cli::table::Table;
 use crate::cli::{Failure, Verdict, installation, print, warn};
 use crate::egress::policy::{HTTP, HTTPS};
+use crate::egress::spec::Placement;
 use crate::egress::{Connection, Decision, Host, Outcome, Traffic, Workload};
 use crate::pod::manifest;
 use anyhow::{Context, Result, anyhow, bail, ensure};
@@ -67,7 +68,13 @@ pub(super) fn run(arguments: &Arguments) -> Result<Verdict> {
     let warnings: Vec<_> = policies
         .of_namespace(&arguments.namespace)
         .flat_map(|policy| policy.refusals().into_iter().map(move |refusal| (policy, refusal)))
-        .map(|(policy, refusal)| format!("{} does not count: {}: {}", policy.id, refusal.reason, refusal.message))
+        .map(|(policy, refusal)| {
+            let effect = match policy.placement {
+                Placement::Client => "does not count",
+                Placement::Gateway => "closes what it lists",
+            };
+            format!("{} {effect}: {}: {}", policy.id, refusal.reason, refusal.message)
+        })
         .collect();
     let enforceable = policies.enforceable();
     let workload = arguments.workload();

@@ -2,14 +2,16 @@
 
 use super::{Format, Read, read};
 use crate::cli::manifests::Manifests;
+use crate::cli::names::is_label;
 use crate::cli::paint::{Tone, stderr_paint};
 use crate::cli::table::Table;
 use crate::cli::{Verdict, installation, note_as_is, print};
 use crate::egress::compile::status::{Condition, Verdict as Outcome};
-use crate::egress::compile::{GLOBAL_NAMESPACE, Surroundings, compile};
+use crate::egress::compile::{GLOBAL_NAMESPACE, GatewayService, Surroundings, compile};
 use crate::pod::manifest;
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use clap::Args;
+use ipnet::IpNet;
 use serde_json::json;
 
 /// Arguments of `egress compile`.
@@ -29,6 +31,13 @@ pub(in crate::cli) struct Arguments {
                 Linkerd's values"
     )]
     global_namespace: String,
+    /// Service of the egress gateway, to which its policies send what they list
+    #[arg(long, value_name = "NAME.NAMESPACE", default_value = "outrigger-egress-gateway.linkerd", value_parser = service)]
+    gateway: GatewayService,
+    /// Network of the cluster's pods, Services or nodes; may be repeated. With one, pods of an allowlist that the gateway
+    /// enforces get a NetworkPolicy that leaves them these networks and the gateway
+    #[arg(long, value_name = "CIDR")]
+    cluster_network: Vec<IpNet>,
     /// text: YAML on standard output, a table of the policies on standard error; json: both in one object
     #[arg(short, long, value_enum, default_value = "text", value_name = "FORMAT")]
     output: Format,
@@ -43,7 +52,11 @@ pub(super) fn run(arguments: &Arguments) -> Result<Verdict> {
         objects,
     } = read(&arguments.manifests, &arguments.namespace)?;
     let values = objects.iter().map(|object| &object.value);
-    let surroundings = Surroundings::read(values, &arguments.global_namespace, &arguments.namespace);
+    let surroundings = Surroundings {
+        gateway: Some(arguments.gateway.clone()),
+        cluster_networks: arguments.cluster_network.clone(),
+        ..Surroundings::read(values, &arguments.global_namespace, &arguments.namespace)
+    };
     let mut compiled = compile(&policies, &surroundings);
     let is_readable = errors.is_empty();
     if !is_readable {
@@ -66,6 +79,16 @@ pub(super) fn run(arguments: &Arguments) -> Result<Verdict> {
         (false, _) => Verdict::BadInput,
         (true, false) => Verdict::No,
         (true, true) => Verdict::Yes,
+    })
+}
+
+/// Reads `NAME.NAMESPACE`.
+fn service(text: &str) -> Result<GatewayService> {
+    let parts = text.split_once('.').filter(|(name, _)| is_label(name));
+    let (name, namespace) = parts.ok_or_else(|| anyhow!("{text:?} is no Service: expected NAME.NAMESPACE"))?;
+    Ok(GatewayService {
+        name: name.to_owned(),
+        namespace: installation::namespace(namespace)?,
     })
 }
 

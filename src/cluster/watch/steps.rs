@@ -9,7 +9,7 @@ use tokio::time::{sleep, timeout};
 /// A watch that stands again says nothing until an object changes, and neither does one whose server does not answer. Where
 /// objects are not up to date and nothing was heard for this long, they are listed anew: only that tells the two apart. An
 /// attempt that fails says so sooner (5 s to connect, 30 s at most to back off).
-pub(in crate::cluster) const QUIET: Duration = Duration::from_secs(2 * 60);
+pub(crate) const QUIET: Duration = Duration::from_secs(2 * 60);
 
 /// How long a failing watch pauses at most, as in client-go.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
@@ -18,7 +18,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 pub(super) const NO_ANSWER: &str = "the API server does not answer";
 
 /// What a watch tells.
-pub(in crate::cluster) enum Told<K> {
+pub(crate) enum Told<K> {
     /// Something has happened, or was listed.
     Event(Event<K>),
     /// The watch has failed, and is tried again.
@@ -29,7 +29,7 @@ pub(in crate::cluster) enum Told<K> {
 
 /// Why a watch has failed.
 #[derive(Debug)]
-pub(in crate::cluster) enum Failure {
+pub(crate) enum Failure {
     /// The API server, or the way to it, said so.
     Error(watcher::Error),
     /// A listing was begun, and has not been answered.
@@ -37,7 +37,7 @@ pub(in crate::cluster) enum Failure {
 }
 
 /// A watch, and how it is begun.
-pub(in crate::cluster) struct Steps<B, W, P = DefaultBackoff> {
+pub(crate) struct Steps<B, W, P = DefaultBackoff> {
     begin: B,
     watch: Pin<Box<W>>,
     quiet: Duration,
@@ -48,7 +48,7 @@ pub(in crate::cluster) struct Steps<B, W, P = DefaultBackoff> {
 
 impl<W, B: Fn() -> W> Steps<B, W> {
     /// A watch that `begin` begins, and begins anew where it stays `quiet` for that long.
-    pub(in crate::cluster) fn new(begin: B, quiet: Duration) -> Self {
+    pub(crate) fn new(begin: B, quiet: Duration) -> Self {
         Self {
             watch: Box::pin(begin()),
             begin,
@@ -70,7 +70,7 @@ where
     ///
     /// After a failure it pauses first. Each attempt begins with a sign of life, so that an event is no reason to pause less:
     /// the back-off itself starts anew when nothing has failed for a while.
-    pub(in crate::cluster) async fn next(&mut self, is_current: bool) -> Told<K> {
+    pub(crate) async fn next(&mut self, is_current: bool) -> Told<K> {
         if std::mem::take(&mut self.failed) {
             sleep(self.pauses.next().unwrap_or(LONGEST_PAUSE)).await;
         }
@@ -107,7 +107,7 @@ where
 
 impl Failure {
     /// The failure in a sentence, with what is at the bottom of it.
-    pub(in crate::cluster) fn describe(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         match self {
             Self::Error(error) => super::describe(error),
             Self::NoAnswer => NO_ANSWER.to_owned(),
@@ -116,7 +116,7 @@ impl Failure {
 }
 
 /// Whether `event` shows that the watch stands: a listing that has begun may fail yet.
-pub(in crate::cluster) fn shows_that_it_stands<K>(event: &Event<K>) -> bool {
+pub(crate) fn shows_that_it_stands<K>(event: &Event<K>) -> bool {
     match event {
         Event::Init | Event::InitApply(_) => false,
         Event::InitDone | Event::Apply(_) | Event::Delete(_) => true,

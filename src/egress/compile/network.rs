@@ -44,7 +44,7 @@ impl Network {
         let network = |name: String, range, is_closed| Self { name, range, is_closed };
         let mut all = vec![network("outrigger-outside".to_owned(), Range::Outside, is_closed)];
         if !metadata.is_empty() {
-            let is_enforced = policies.iter().any(|policy| policy.mode == Mode::Enforce);
+            let is_enforced = for_all(policies).any(|policy| policy.mode == Mode::Enforce);
             let range = Range::Metadata(metadata);
             all.push(network("outrigger-metadata".to_owned(), range, is_enforced));
         }
@@ -91,9 +91,12 @@ impl Network {
 
 /// Whether what no policy of these lists is closed.
 pub(super) fn is_closed(policies: &[&Policy]) -> bool {
-    policies
-        .iter()
-        .any(|policy| policy.allowlist && policy.mode == Mode::Enforce)
+    for_all(policies).any(|policy| policy.allowlist && policy.mode == Mode::Enforce)
+}
+
+/// Those that are for every workload: a network is, and nothing is widened to that.
+fn for_all<'p>(policies: &[&'p Policy]) -> impl Iterator<Item = &'p Policy> {
+    policies.iter().copied().filter(|policy| policy.workloads.is_none())
 }
 
 fn ranges(policy: &Policy) -> impl Iterator<Item = IpNet> {

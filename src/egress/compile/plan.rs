@@ -1,30 +1,44 @@
 //! Which routes the ports of networks get.
 
+use super::GatewayService;
 use super::network::{Network, is_closed};
 use super::route::{Kind, Route};
 use super::status::Programmed;
 use crate::egress::policies::{Conflict, Policies};
 use crate::egress::policy::{HTTP, HTTPS, Id, Policy, Target};
-use crate::egress::spec::{Mode, Port, Protocol, TlsMode, TraceHeaders};
+use crate::egress::spec::{Mode, Placement, Port, Protocol, TlsMode, TraceHeaders};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::num::NonZeroU16;
 
 /// The routes of a namespace, under construction.
-#[derive(Debug, Default)]
-pub(super) struct Plan {
+#[derive(Debug)]
+pub(super) struct Plan<'s> {
+    /// Whether what no policy of the namespace lists is closed.
+    is_closed: bool,
+    gateway: Option<&'s GatewayService>,
     routes: Vec<Route>,
     /// What a port of a network is for, and the policy that said so first.
     taken: BTreeMap<(String, NonZeroU16), (&'static str, Id)>,
 }
 
-impl Plan {
+impl<'s> Plan<'s> {
+    /// No routes yet, of a namespace with these policies.
+    pub(super) fn new(policies: &[&Policy], gateway: Option<&'s GatewayService>) -> Self {
+        Self {
+            is_closed: is_closed(policies),
+            gateway,
+            routes: Vec::new(),
+            taken: BTreeMap::new(),
+        }
+    }
+
     /// Adds the routes of `policy`; older policies are added first, for of two that want routes of different kinds on a port
     /// the first gets it.
     pub(super) fn add(&mut self, all: &Policies, policy: &Policy, namespace: &str, networks: &[Network]) -> Programmed {
-        let here: Vec<_> = all.of_namespace(namespace).collect();
-        let is_closed = is_closed(&here);
-        let conflicts = all.conflicts(policy, namespace);
+        // Between placements the port decides: who has it enforces the policies of both.
+        let same = all.iter().filter(|other| other.placement == policy.placement);
+        let conflicts = Policies::new(same.cloned()).conflicts(policy, namespace);
         let mut found = Programmed::default();
         for entry in &policy.ports {
             let is_left = |target: &&Target| !conflicts.iter().any(|it| it.is_about(target, *entry));
@@ -33,7 +47,7 @@ impl Plan {
             if targets.is_empty() {
                 continue;
             }
-            let Some(kind) = kind_of(policy, *entry, is_closed, &mut found) else {
+            let Some(kind) = self.kind_of(policy, *entry, &mut found) else {
                 continue;
             };
             for network in networks {
@@ -42,8 +56,8 @@ impl Plan {
                     continue;
                 }
                 let hosts = own.into_iter().filter_map(|target| match target {
-                    Target::Host(pattern) => Some(pattern.clone()),
-                    Target::Addresses(_) => None,
+                    Target::Host(pattern) if policy.placement == Placement::Client => Some(pattern.clone()),
+                    Target::Host(_) | Target::Addresses(_) => None,
                 });
                 let wanted = Route {
                     policy: policy.id.clone(),
@@ -61,7 +75,7 @@ impl Plan {
 
     /// Takes the port of `wanted` in its network, where that is free or has routes of the same kind.
     fn take(&mut self, wanted: Route, found: &mut Programmed) {
-        let kind = wanted.kind.name();
+        let kind = wanted.kind.word();
         for port in wanted.ports.clone() {
             let place = (wanted.network.clone(), port);
             let taken = self.taken.entry(place).or_insert_with(|| (kind, wanted.policy.clone()));
@@ -73,11 +87,31 @@ impl Plan {
                 found.missing += 1;
                 return;
             }
+            if wanted.kind.is_to_gateway() && taken.1 != wanted.policy {
+                // It has everything of that port already.
+                found.routes += 1;
+                return;
+            }
         }
         found.routes += 1;
         match self.routes.iter_mut().find(|it| it.is_like(&wanted)) {
             Some(route) => route.ports.extend(wanted.ports),
             None => self.routes.push(wanted),
+        }
+    }
+
+    /// The kind of route that a port gets.
+    fn kind_of(&self, policy: &Policy, entry: Port, found: &mut Programmed) -> Option<Kind> {
+        match (policy.placement, self.gateway) {
+            (Placement::Client, _) => kind_of(policy, entry, self.is_closed, found),
+            (Placement::Gateway, Some(_)) if entry.protocol == Protocol::Udp => {
+                found.pending.insert(format!(
+                    "port {}: the proxy does not see UDP: it comes to the gateway by rules on the node alone",
+                    entry.port
+                ));
+                None
+            }
+            (Placement::Gateway, gateway) => gateway.cloned().map(Kind::Gateway),
         }
     }
 
@@ -87,7 +121,7 @@ impl Plan {
     }
 }
 
-/// The kind of route that a port gets.
+/// The kind of route that a port gets which the proxy enforces.
 fn kind_of(policy: &Policy, entry: Port, is_closed: bool, found: &mut Programmed) -> Option<Kind> {
     let Port { port, protocol } = entry;
     let drops_trace = policy.trace_headers == TraceHeaders::None;

@@ -1,6 +1,6 @@
 //! Routes of the Gateway API on ports of an `EgressNetwork`.
 
-use super::{MANAGED_BY, POLICY};
+use super::{GatewayService, MANAGED_BY, POLICY};
 use crate::egress::host::HostPattern;
 use crate::egress::policy::{HTTP, HTTPS, Id};
 use serde_json::{Map, Value, json};
@@ -33,6 +33,8 @@ pub(super) enum Kind {
     Tls,
     /// `TCPRoute`
     Tcp,
+    /// `TCPRoute` that leads to the gateway: to the port of the same number.
+    Gateway(GatewayService),
 }
 
 /// The headers that carry a trace: those of the W3C's Trace Context, and of B3 in one header or in many.
@@ -61,15 +63,27 @@ impl Kind {
             Self::Http { .. } => "HTTPRoute",
             Self::Grpc { .. } => "GRPCRoute",
             Self::Tls => "TLSRoute",
-            Self::Tcp => "TCPRoute",
+            Self::Tcp | Self::Gateway(_) => "TCPRoute",
         }
+    }
+
+    /// The kind, and where routes of it lead if not to where they were sent.
+    pub(super) fn word(&self) -> &'static str {
+        match self {
+            Self::Gateway(_) => "TCPRoute to the gateway",
+            Self::Http { .. } | Self::Grpc { .. } | Self::Tls | Self::Tcp => self.name(),
+        }
+    }
+
+    pub(super) fn is_to_gateway(&self) -> bool {
+        matches!(self, Self::Gateway(_))
     }
 
     /// The version that Linkerd reads.
     fn version(&self) -> &'static str {
         match self {
             Self::Http { .. } | Self::Grpc { .. } => "v1",
-            Self::Tls | Self::Tcp => "v1alpha2",
+            Self::Tls | Self::Tcp | Self::Gateway(_) => "v1alpha2",
         }
     }
 
@@ -79,10 +93,10 @@ impl Kind {
 }
 
 impl Route {
-    /// Whether `other` is the same on another port. Those that redirect name their port.
+    /// Whether `other` is the same on another port. Those that redirect, and those to the gateway, name their port.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         let is_same = self.policy == other.policy && self.network == other.network && self.kind == other.kind;
-        is_same && self.hosts == other.hosts && !self.kind.redirects()
+        is_same && self.hosts == other.hosts && !self.kind.redirects() && !self.kind.is_to_gateway()
     }
 
     /// The resources: several where there are more hosts than a route may have.
@@ -128,12 +142,17 @@ impl Route {
             Kind::Http { redirects: true, .. } => return json!({"filters": [self.redirect()]}),
             Kind::Http { drops_trace, .. } | Kind::Grpc { drops_trace } => *drops_trace,
             Kind::Tls | Kind::Tcp => false,
+            Kind::Gateway(service) => return json!({"backendRefs": [self.backend(service)]}),
         };
         if !drops_trace {
             return json!({"backendRefs": backend});
         }
         let filter = json!({"type": "RequestHeaderModifier", "requestHeaderModifier": {"remove": TRACE_HEADERS}});
         json!({"filters": [filter], "backendRefs": backend})
+    }
+
+    fn backend(&self, GatewayService { name, namespace }: &GatewayService) -> Value {
+        json!({"group": "", "kind": "Service", "name": name, "namespace": namespace, "port": self.ports.first()})
     }
 
     fn redirect(&self) -> Value {
@@ -151,9 +170,14 @@ impl Route {
             "{}\n{}\n{:?}\n{:?}\n{hosts:?}",
             self.policy, self.network, self.kind, self.ports
         );
-        let [a, b, c, d, ..] = <[u8; 32]>::from(Sha256::digest(all));
-        let digest = u32::from_be_bytes([a, b, c, d]);
-        let policy: String = self.policy.name.chars().take(NAME).collect();
-        format!("outrigger-{}-{digest:08x}", policy.trim_end_matches(['.', '-']))
+        name_of(&self.policy, &all)
     }
+}
+
+/// The name of what is made of a policy: it tells people the policy, and is another for each of `all`.
+pub(super) fn name_of(policy: &Id, all: &str) -> String {
+    let [a, b, c, d, ..] = <[u8; 32]>::from(Sha256::digest(all));
+    let digest = u32::from_be_bytes([a, b, c, d]);
+    let policy: String = policy.name.chars().take(NAME).collect();
+    format!("outrigger-{}-{digest:08x}", policy.trim_end_matches(['.', '-']))
 }

@@ -40,6 +40,8 @@ pub(super) struct Programmed {
     pub(super) left_to_others: usize,
     /// What stood against it.
     pub(super) conflicts: BTreeSet<String>,
+    /// What the proxy does not do, and somebody else may.
+    pub(super) pending: BTreeSet<String>,
     /// What comes out otherwise than one might think.
     pub(super) notes: BTreeSet<String>,
     /// `EgressNetworks` of others that count in its place.
@@ -54,6 +56,7 @@ impl Programmed {
         self.left_to_others += other.left_to_others;
         let place = |text: String| format!("namespace {namespace}: {text}");
         self.conflicts.extend(other.conflicts.into_iter().map(place));
+        self.pending.extend(other.pending);
         self.notes.extend(other.notes);
         self.foreign.extend(other.foreign);
     }
@@ -69,6 +72,8 @@ impl Programmed {
             ("False", "Conflicted", joined(&self.conflicts))
         } else if self.routes == 0 && self.left_to_others > 0 {
             ("False", "Shadowed", joined(&self.conflicts))
+        } else if !self.pending.is_empty() {
+            ("Unknown", "Pending", joined(&self.pending))
         } else if !self.conflicts.is_empty() {
             ("True", "Overridden", joined(&self.conflicts))
         } else {
@@ -89,12 +94,12 @@ impl Verdict {
         let refusals = policy.refusals();
         let Some(first) = refusals.first() else {
             let last = match (policy.placement, programmed) {
-                (Placement::Client, Some(programmed)) => programmed.condition(),
-                (Placement::Client | Placement::Gateway, _) => Condition {
+                (_, Some(programmed)) => programmed.condition(),
+                (Placement::Client | Placement::Gateway, None) => Condition {
                     kind: "Programmed",
                     status: "Unknown",
                     reason: "Pending",
-                    message: "is for the gateway, which says itself what it has loaded".to_owned(),
+                    message: "is for the gateway, of which nothing is known here".to_owned(),
                 },
             };
             return Self::new(&policy.id.to_string(), "True", "Accepted", String::new(), last);

@@ -2,6 +2,7 @@ use super::*;
 use serde_json::json;
 
 mod agreement;
+mod gateway;
 
 fn policy(id: &str, spec: Value) -> Policy {
     let (kind, namespace, name) = match id.split_once('/') {

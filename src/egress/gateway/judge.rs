@@ -1,9 +1,9 @@
 //! What the policies say to a connection, and what goes with it on its way.
 
 use super::hello::Hello;
-use super::knowledge::Knowledge;
 use super::originate::Authorities;
 use super::pods::Member;
+use super::rules::Rules;
 use super::{Client, Gateway};
 use crate::egress::connection::{Connection, Presented, Traffic};
 use crate::egress::host::Host;
@@ -116,11 +116,17 @@ impl Gateway {
     /// What becomes of what `client` asks. It passes only where it is known as well where it leads.
     pub(super) fn judge(&self, client: &Client, question: &Question) -> Verdict {
         let refuse = |reason| Verdict::refusal(question.traffic, reason);
-        let known = self.known.current();
-        let Some(member) = known.pods.of(client.source) else {
+        let Some((rules, member)) = self.known.source(client.source) else {
             return refuse(Reason::SourceUnknown);
         };
-        let ruling = known.policies.ruling(&member.workload);
+        if let Some(unreadable) = rules.unreadable_in(&member.workload.namespace) {
+            return Verdict {
+                policy: Some(unreadable.to_string()),
+                member: Some(Arc::clone(&member)),
+                ..refuse(Reason::PolicyUnreadable)
+            };
+        }
+        let ruling = rules.policies.ruling(&member.workload);
         let mut question = question.clone();
         let mut address = None;
         if question.host == Presented::Nothing {
@@ -130,9 +136,9 @@ impl Gateway {
                 None => {}
             }
         }
-        let verdict = verdict(&known, &ruling, &question, (address, client.port));
+        let verdict = verdict(&rules, &ruling, &question, (address, client.port));
         let verdict = Verdict {
-            member: Some(Arc::clone(member)),
+            member: Some(Arc::clone(&member)),
             ..verdict
         };
         match (verdict.passes(), &verdict.host) {
@@ -143,11 +149,10 @@ impl Gateway {
 
     /// Whether nobody has to look at what `client` says: all that may be spoken on its port is opaque, and leads to one place.
     pub(super) fn is_opaque(&self, client: &Client) -> bool {
-        let known = self.known.current();
-        let Some(member) = known.pods.of(client.source) else {
+        let Some((rules, member)) = self.known.source(client.source) else {
             return false;
         };
-        let ruling = known.policies.ruling(&member.workload);
+        let ruling = rules.policies.ruling(&member.workload);
         let ports = ruling.policies().iter().flat_map(|policy| &policy.ports);
         let mut ports = ports.filter(|port| port.port == client.port);
         let all_opaque = ports.all(|port| port.protocol.is_opaque());
@@ -170,7 +175,7 @@ fn bound<'p>(ruling: &Ruling<'p>, port: NonZeroU16, is_udp: bool) -> Option<&'p 
 }
 
 fn verdict(
-    known: &Knowledge,
+    rules: &Rules,
     ruling: &Ruling<'_>,
     question: &Question,
     (address, port): (Option<IpAddr>, NonZeroU16),
@@ -199,7 +204,7 @@ fn verdict(
         rule: policy.and_then(|policy| pattern(policy, &question.host, address)),
         telemetry: decision.knobs.telemetry && policy.is_none_or(|policy| policy.telemetry),
         trace_headers: decision.knobs.trace_headers,
-        origination: origination(known, &decision),
+        origination: origination(rules, &decision),
         is_unfenced: decision.reason == Reason::Listed && policy.is_some_and(|it| it.names_exactly(&connection)),
         host,
     }
@@ -211,11 +216,11 @@ fn allowlist_mode(ruling: &Ruling<'_>) -> Option<Mode> {
     allowlists.map(|policy| policy.mode).max()
 }
 
-fn origination(known: &Knowledge, decision: &Decision<'_>) -> Option<Origination> {
+fn origination(rules: &Rules, decision: &Decision<'_>) -> Option<Origination> {
     let (origination, policy) = (decision.knobs.origination?, decision.policy?);
     let trust = match &origination.ca_certificates {
         None => Trusted::Bundle,
-        Some(named) => known
+        Some(named) => rules
             .authorities(&policy.id, named)
             .map_or(Trusted::Missing, Trusted::Named),
     };

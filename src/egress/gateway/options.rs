@@ -1,5 +1,6 @@
 //! What a gateway is started with.
 
+use crate::cluster::Access;
 use ipnet::IpNet;
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
@@ -13,8 +14,8 @@ pub struct Options {
     pub ports: Vec<Port>,
     /// Where probes and metrics are answered.
     pub admin_listen: SocketAddr,
-    /// Manifests with policies, pods, and the ConfigMaps that policies name; read again when they change.
-    pub objects: Vec<PathBuf>,
+    /// Where policies, pods, and the ConfigMaps that policies name come from.
+    pub facts: FactSource,
     /// The namespace of objects that name none, and of the ConfigMaps of cluster-wide policies.
     pub namespace: String,
     /// Certificates of authorities whom the gateway trusts where it begins TLS itself, PEM; read again when they change.
@@ -27,6 +28,15 @@ pub struct Options {
     pub limits: Limits,
     /// How long things may take.
     pub timings: Timings,
+}
+
+/// Where policies, pods and ConfigMaps come from.
+#[derive(Clone, Debug)]
+pub enum FactSource {
+    /// Manifests; read again when they change.
+    Files(Vec<PathBuf>),
+    /// An API server.
+    Server(Access),
 }
 
 /// A port that clients dial, and the address where what they send there comes in.
@@ -63,6 +73,8 @@ impl Default for Limits {
 pub struct Timings {
     /// How often files are compared.
     pub reload: Duration,
+    /// How long a source is waited for that no watch has told of yet.
+    pub news: Duration,
     /// For a client to say enough to tell what it speaks. One that lets the server speak first waits as long, unless its port
     /// is declared as opaque.
     pub detect: Duration,
@@ -84,6 +96,8 @@ impl Default for Timings {
     fn default() -> Self {
         Self {
             reload: Duration::from_secs(10),
+            // A watch tells within a second, also where the server is busy.
+            news: Duration::from_secs(2),
             detect: Duration::from_secs(5),
             head: Duration::from_secs(60),
             connect: Duration::from_secs(5),

@@ -1,16 +1,18 @@
 //! The process: its parts put together, started in order and stopped in order.
 
+use super::files::Files;
 use super::knowledge::Knowledge;
 use super::limits::Sources;
-use super::options::{Options, Port, Timings};
+use super::options::{FactSource, Options, Port, Timings};
 use super::originate::Trust;
 use super::record::Records;
 use super::resolve::Resolver;
+use super::watches::Watches;
 use super::{Client, Gateway, own_address, tcp, udp};
+use crate::cluster::connect;
 use crate::egress::connection::Traffic;
 use crate::egress::gateway::dial::Fence;
 use crate::webhook::metrics::{Connections, Counted, Reloads};
-use crate::webhook::reload::{Reloaded, Source};
 use crate::webhook::{Admin, Phase, ServeError, accept, listen, note, reached, serve_admin};
 use futures::future::BoxFuture;
 use prometheus_client::encoding::text;
@@ -22,6 +24,7 @@ use std::num::NonZeroU16;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
@@ -31,6 +34,7 @@ use tracing::{debug, error, info, warn};
 /// A gateway that listens already, and serves once [`Server::run`] does.
 pub struct Server {
     gateway: Arc<Gateway>,
+    facts: Facts,
     tcp: Vec<(NonZeroU16, TcpListener)>,
     udp: Vec<(NonZeroU16, UdpSocket)>,
     admin: BoxFuture<'static, ()>,
@@ -39,6 +43,13 @@ pub struct Server {
     reloads: Reloads,
     places: Arc<Semaphore>,
     stopping: Arc<AtomicBool>,
+}
+
+/// Where it learns what it goes by.
+#[derive(Clone)]
+enum Facts {
+    Files(Arc<Files>),
+    Cluster(Arc<Watches>),
 }
 
 impl Server {
@@ -52,10 +63,9 @@ impl Server {
         let ours = registry.sub_registry_with_prefix("outrigger_egress");
         let (records, connections) = (Records::register(ours), Connections::register(ours));
         let reloads = Reloads::register_files(ours);
-        let sources = options.objects.into_iter().map(Source::File).collect();
-        let namespace = options.namespace;
+        let (known, facts) = Facts::new(options.facts, options.namespace, options.timings, ours).await?;
         let gateway = Arc::new(Gateway {
-            known: Reloaded::load_all(sources, move |contents| Knowledge::read(contents, &namespace))?,
+            known,
             resolver: Resolver::load(options.resolv_conf)?,
             trust: Trust::load(options.trust_bundle)?,
             fence: Fence {
@@ -66,11 +76,12 @@ impl Server {
             timings: options.timings,
         });
         let stopping = Arc::new(AtomicBool::new(false));
-        let admin = admin(&stopping, registry);
+        let admin = admin(&stopping, facts.clone(), registry);
         let (admin_address, admin) = serve_admin(options.admin_listen, admin).await?;
         let (tcp, udp) = sockets(&options.ports).await?;
         Ok(Self {
             gateway,
+            facts,
             tcp,
             udp,
             admin: Box::pin(admin),
@@ -132,7 +143,8 @@ impl Server {
             () = stop => {}
             // In a task of its own: what reads files must not keep probes waiting.
             _ended = tokio::spawn(self.admin) => {}
-            () = look_again(&self.gateway, &self.reloads, reload) => {}
+            () = look_again(&self.gateway, &self.facts, &self.reloads, reload) => {}
+            () = self.facts.watch() => {}
         }
         info!("stopped");
     }
@@ -145,6 +157,48 @@ impl Server {
             .chain(udp)
             .filter_map(|(port, address)| Some((port.get(), address.ok()?)));
         all.collect()
+    }
+}
+
+impl Facts {
+    /// What is known, and where it comes from: of files all of it already.
+    async fn new(
+        source: FactSource,
+        namespace: String,
+        timings: Timings,
+        registry: &mut Registry,
+    ) -> Result<(Arc<Knowledge>, Self), ServeError> {
+        match source {
+            FactSource::Files(paths) => {
+                let files = Files::load(paths, namespace)?;
+                // There is no news to wait for.
+                let known = Knowledge::new(Duration::ZERO);
+                files.tell(&known);
+                Ok((known, Self::Files(Arc::new(files))))
+            }
+            FactSource::Server(access) => {
+                let known = Knowledge::new(timings.news);
+                let client = connect(&access).await?;
+                let watches = Watches::new(client, namespace, Arc::clone(&known), registry);
+                Ok((known, Self::Cluster(watches)))
+            }
+        }
+    }
+
+    /// Watches, where there is anything to watch, until it is dropped.
+    async fn watch(&self) {
+        if let Self::Cluster(watches) = self {
+            Arc::clone(watches).run().await;
+        }
+        std::future::pending::<()>().await;
+    }
+
+    fn ready(&self) -> Result<(), String> {
+        match self {
+            // It listens only once they are read.
+            Self::Files(_) => Ok(()),
+            Self::Cluster(watches) => watches.ready(),
+        }
     }
 }
 
@@ -248,12 +302,11 @@ async fn sockets(ports: &[Port]) -> Result<(Vec<(NonZeroU16, TcpListener)>, Vec<
     Ok((tcp, udp))
 }
 
-fn admin(stopping: &Arc<AtomicBool>, registry: Registry) -> Admin {
+fn admin(stopping: &Arc<AtomicBool>, facts: Facts, registry: Registry) -> Admin {
     let stopping = Arc::clone(stopping);
-    // It listens only once the policies are known.
     let ready = move || match stopping.load(Ordering::Relaxed) {
         true => Err("stopping".to_owned()),
-        false => Ok(()),
+        false => facts.ready(),
     };
     let metrics = move || {
         let mut written = String::new();
@@ -264,19 +317,18 @@ fn admin(stopping: &Arc<AtomicBool>, registry: Registry) -> Admin {
 }
 
 /// Compares the files again and again.
-async fn look_again(gateway: &Gateway, reloads: &Reloads, pause: std::time::Duration) {
+async fn look_again(gateway: &Gateway, facts: &Facts, reloads: &Reloads, pause: Duration) {
     // They were read at the start.
     let mut ticks = interval_at(Instant::now() + pause, pause);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        if note(&gateway.known.check(), "objects", reloads) {
-            let known = gateway.known.current();
-            info!(
-                policies = known.policies.iter().count(),
-                addresses = known.pods.count(),
-                "policies in use"
-            );
+        if let Facts::Files(files) = facts
+            && note(&files.check(), "objects", reloads)
+        {
+            files.tell(&gateway.known);
+            let policies = gateway.known.rules().map_or(0, |rules| rules.policies.iter().count());
+            info!(policies, addresses = gateway.known.pods.count(), "policies in use");
         }
         note(&gateway.trust.check(), "trust-bundle", reloads);
         note(&gateway.resolver.check(), "resolv-conf", reloads);

@@ -33,6 +33,7 @@ pub(super) async fn serve(
     if let Err(error) = stream.set_nodelay(true) {
         debug!(%error, "TCP_NODELAY not set");
     }
+    gateway.known.wait_for(client.source).await;
     let Sniffed { speech, bytes } = if gateway.is_opaque(&client) {
         Sniffed {
             speech: Speech::Opaque,

@@ -129,6 +129,7 @@ async fn flow(
 
 /// The way to the server, where the client may have one.
 async fn begin(gateway: &Gateway, client: &Client) -> Option<UdpSocket> {
+    gateway.known.wait_for(client.source).await;
     let verdict = gateway.judge(client, &Question::new(Traffic::Udp, Presented::Nothing));
     let Some(host) = verdict.host.as_ref().filter(|_| verdict.passes()) else {
         gateway.records.decided(client, &verdict);

@@ -342,3 +342,38 @@ fn the_knobs_are_those_of_the_policy_that_decides() {
     assert_eq!(ruling.decide(&disagreeing).reason, Reason::NamesDisagree);
     assert_eq!(Presented::from(Host::Name(name.clone())), Presented::Name(name));
 }
+
+#[test]
+fn what_the_gateway_cannot_enforce_it_closes() {
+    let refused = json!({
+        "hosts": ["a.site.example", "*.b.site.example"], "ports": [{"port": 5432, "protocol": "TCP"}, {"port": 443}],
+        "placement": "Gateway",
+    });
+    let open = json!({"hosts": ["*.site.example"], "placement": "Gateway"});
+    let all = policies([("agents/a", refused.clone()), ("agents/b", open.clone())]).enforceable();
+    let reason = |policies: &Policies, host: &str| {
+        let decision = policies.ruling(&agent()).decide(&to(host, 443, Tls));
+        (decision.outcome, decision.reason)
+    };
+    let closed = (Outcome::Denied, Reason::PolicyRefused);
+    assert_eq!(reason(&all, "a.site.example"), closed);
+    assert_eq!(reason(&all, "x.b.site.example"), closed);
+    // What others list stays open.
+    assert_eq!(reason(&all, "c.site.example"), (Outcome::Allowed, Reason::Listed));
+    let mut with_allowlist = refused.clone();
+    with_allowlist["allowlist"] = "Enabled".into();
+    let all = policies([("agents/a", with_allowlist), ("agents/b", open)]).enforceable();
+    assert_eq!(reason(&all, "www.test"), (Outcome::Denied, Reason::HostNotListed));
+    let mut observing = refused.clone();
+    observing["mode"] = "Observe".into();
+    let all = policies([("agents/a", observing)]).enforceable();
+    assert_eq!(
+        reason(&all, "a.site.example"),
+        (Outcome::Observed, Reason::PolicyRefused)
+    );
+    // Of the proxies' it does not count at all.
+    let mut on_client = refused;
+    on_client["placement"] = "Client".into();
+    let all = policies([("agents/a", on_client)]).enforceable();
+    assert_eq!(reason(&all, "a.site.example"), (Outcome::Allowed, Reason::NoPolicy));
+}

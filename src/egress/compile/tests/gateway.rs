@@ -1,0 +1,171 @@
+//! Policies for the gateway: where they send what they list, and what keeps pods from going around it.
+
+use super::*;
+
+/// What policies compile to where the gateway is `gate` in `linkerd`, in a cluster with one network.
+fn with_gateway<const N: usize>(all: [(&str, Value); N]) -> Compiled {
+    let surroundings = Surroundings {
+        gateway: Some(GatewayService {
+            name: "gate".to_owned(),
+            namespace: "linkerd".to_owned(),
+        }),
+        cluster_networks: vec!["10.0.0.0/8".parse().unwrap()],
+        ..Surroundings::read([], GLOBAL_NAMESPACE, "default")
+    };
+    let all = all.map(|(id, mut spec)| {
+        if spec["placement"].is_null() {
+            spec["placement"] = "Gateway".into();
+        }
+        policy(id, spec)
+    });
+    compile(&Policies::new(all), &surroundings)
+}
+
+/// Each route: where it comes from, and where it leads.
+fn ways(compiled: &Compiled) -> Vec<String> {
+    let is_route = |object: &&Value| object["kind"] == "TCPRoute";
+    let way = |object: &Value| {
+        let (parent, backend) = (
+            &object["spec"]["parentRefs"][0],
+            &object["spec"]["rules"][0]["backendRefs"][0],
+        );
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let (namespace, network) = (text(&object["metadata"]["namespace"]), text(&parent["name"]));
+        let (service, of) = (text(&backend["name"]), text(&backend["namespace"]));
+        format!(
+            "{namespace} {network}:{} {service}.{of}:{}",
+            parent["port"], backend["port"]
+        )
+    };
+    compiled.objects.iter().filter(is_route).map(way).collect()
+}
+
+fn fences(compiled: &Compiled) -> Vec<&Value> {
+    let is_fence = |object: &&Value| object["kind"] == "NetworkPolicy";
+    compiled.objects.iter().filter(is_fence).collect()
+}
+
+fn message<'c>(compiled: &'c Compiled, policy: &str) -> &'c str {
+    let verdict = compiled
+        .verdicts
+        .iter()
+        .find(|verdict| verdict.policy.ends_with(policy));
+    &verdict.unwrap().conditions[1].message
+}
+
+#[test]
+fn what_is_for_the_gateway_is_sent_to_the_port_of_the_same_number() {
+    let workloads = json!({"podSelector": {"matchLabels": {"app": "web"}}});
+    let compiled = with_gateway([
+        (
+            "shop/a",
+            json!({"hosts": ["*.a.example"], "allowlist": "Enabled", "workloads": workloads}),
+        ),
+        (
+            "shop/b",
+            json!({"hosts": ["b.example"], "ports": [{"port": 443}, {"port": 5432, "protocol": "TCP"}]}),
+        ),
+    ]);
+    assert_eq!(
+        ways(&compiled),
+        [
+            "shop outrigger-outside:80 gate.linkerd:80",
+            "shop outrigger-outside:443 gate.linkerd:443",
+            "shop outrigger-outside:5432 gate.linkerd:5432",
+        ]
+    );
+    // Other pods of the namespace have no allowlist: for those that have, the NetworkPolicy closes the rest.
+    let open = networks(&compiled);
+    assert!(open.contains(&"shop outrigger-outside Allow ".to_owned()), "{open:?}");
+    let expected = [
+        "EgressPolicy/shop/a Accepted Programmed",
+        "EgressPolicy/shop/b Accepted Programmed",
+    ];
+    assert_eq!(verdicts(&compiled), expected);
+
+    let [fence] = fences(&compiled)[..] else {
+        panic!("one for the allowlist")
+    };
+    assert_eq!(fence["spec"]["podSelector"], json!({"matchLabels": {"app": "web"}}));
+    assert_eq!(fence["spec"]["policyTypes"], json!(["Egress"]));
+    let ways = fence["spec"]["egress"].as_array().unwrap();
+    assert_eq!(ways.len(), 3);
+    assert_eq!(ways[2]["to"], json!([{"ipBlock": {"cidr": "10.0.0.0/8"}}]));
+    assert_eq!(
+        ways[1]["to"][0]["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"],
+        "linkerd"
+    );
+}
+
+#[test]
+fn an_allowlist_of_all_workloads_closes_what_does_not_go_through_the_gateway() {
+    let compiled = with_gateway([("shop/a", json!({"hosts": ["a.example"], "allowlist": "Enabled"}))]);
+    let closed = networks(&compiled);
+    assert!(
+        closed.contains(&"shop outrigger-outside Deny ".to_owned()),
+        "{closed:?}"
+    );
+    assert_eq!(fences(&compiled)[0]["spec"]["podSelector"], json!({}));
+}
+
+#[test]
+fn without_an_allowlist_the_rest_goes_out_as_it_did() {
+    let compiled = with_gateway([("shop/a", json!({"hosts": ["a.example"], "ports": [{"port": 443}]}))]);
+    let open = networks(&compiled);
+    assert!(open.contains(&"shop outrigger-outside Allow ".to_owned()), "{open:?}");
+    assert_eq!((ways(&compiled).len(), fences(&compiled).len()), (1, 0));
+}
+
+#[test]
+fn datagrams_wait_for_another_way() {
+    let ports = json!([{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]);
+    let compiled = with_gateway([("shop/dns", json!({"addresses": ["192.0.2.53"], "ports": ports}))]);
+    assert_eq!(ways(&compiled), ["shop outrigger-192-0-2-53-32:53 gate.linkerd:53"]);
+    assert_eq!(verdicts(&compiled), ["EgressPolicy/shop/dns Accepted Pending"]);
+    assert!(
+        compiled.verdicts[0].is_good() && message(&compiled, "dns").starts_with("port 53: the proxy does not see UDP")
+    );
+}
+
+#[test]
+fn a_port_is_for_one_placement() {
+    let compiled = with_gateway([
+        (
+            "shop/a",
+            json!({"hosts": ["a.example"], "ports": [{"port": 443}], "placement": "Client", "allowlist": "Enabled"}),
+        ),
+        ("shop/b", json!({"hosts": ["a.example"], "allowlist": "Enabled"})),
+    ]);
+    assert_eq!(ways(&compiled), ["shop outrigger-outside:80 gate.linkerd:80"]);
+    assert_eq!(routes(&compiled)[0], "TLSRoute shop outside:443 a.example as it is");
+    let expected = [
+        "EgressPolicy/shop/a Accepted Programmed",
+        "EgressPolicy/shop/b Accepted Conflicted",
+    ];
+    assert_eq!(verdicts(&compiled), expected);
+    // What the proxy lets out itself, it must be able to reach.
+    assert!(fences(&compiled).is_empty());
+}
+
+#[test]
+fn a_network_policy_is_made_only_where_it_says_what_is_meant() {
+    let allowlist = json!({"hosts": ["a.example"], "allowlist": "Enabled"});
+    let mut of_account = allowlist.clone();
+    of_account["workloads"] = json!({"serviceAccounts": ["web"]});
+    let mut observing = allowlist.clone();
+    observing["mode"] = "Observe".into();
+    for (spec, why) in [(of_account, "does not know service accounts"), (observing, "")] {
+        let compiled = with_gateway([("shop/a", spec)]);
+        assert!(
+            fences(&compiled).is_empty() && message(&compiled, "a").contains(why),
+            "{why}"
+        );
+    }
+    // An operator's is for namespaces that have policies of their own, beside that for all others.
+    let compiled = with_gateway([("wide", allowlist), ("shop/b", json!({"hosts": ["b.example"]}))]);
+    let [fence] = fences(&compiled)[..] else {
+        panic!("one for shop")
+    };
+    assert_eq!(fence["metadata"]["namespace"], "shop");
+    assert!(message(&compiled, "wide").contains("linkerd-egress is for namespaces that have no policies"));
+}
