@@ -369,3 +369,25 @@ fn damages(mode: Mode) -> &'static [&'static str] {
         ],
     }
 }
+
+#[test]
+fn name_servers_are_those_of_the_container_unless_they_are_given() {
+    let simulate =
+        |more: &str| Netns::new().proxy_init(args("native", &format!("{RULES} --simulate --egress-fence{more}")));
+    let said = std::fs::read_to_string("/etc/resolv.conf").expect("a machine has one");
+    let own = said
+        .lines()
+        .find_map(|line| line.strip_prefix("nameserver "))
+        .expect("with a name server");
+    let rules = |more| String::from_utf8(simulate(more).stdout).expect("rules are text");
+    assert!(rules("").contains(&format!("daddr {{ {own}/")), "{own}: {}", rules(""));
+    assert!(!rules(" --egress-dns 192.0.2.53").contains(own));
+    assert!(rules(" --egress-dns 192.0.2.53").contains("udp dport 53 ip daddr { 192.0.2.53/32 } return"));
+    let refused = |more: &str| {
+        let output = simulate(more);
+        assert_eq!(output.status.code(), Some(1), "{more}");
+        stderr(&output)
+    };
+    assert!(refused(" -u 0").contains("--egress-fence needs --proxy-uid above 0"));
+    assert!(refused(" --egress-dns kube-dns").contains("--egress-dns: \"kube-dns\" is no subnet"));
+}
