@@ -22,6 +22,7 @@ pub mod failure;
 pub mod rules;
 pub mod version;
 
+mod fence;
 #[cfg(feature = "node-api")]
 mod http;
 #[cfg(feature = "node")]

@@ -12,6 +12,7 @@ pub mod values;
 mod additional_env;
 mod document;
 mod effective;
+mod fence;
 mod grammar;
 mod installation;
 pub(crate) mod opaque_ports;

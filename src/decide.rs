@@ -18,6 +18,7 @@ pub mod users;
 
 mod caution;
 mod choice;
+mod fence;
 mod meshed;
 mod outcome;
 mod policies;

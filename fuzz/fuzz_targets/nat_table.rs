@@ -3,11 +3,11 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use outrigger::redirect::iptables::{NatTable, restore, wanted};
+use outrigger::redirect::iptables::{SavedTables, restore, wanted};
 use outrigger::redirect::{Family, Redirection};
 
 fuzz_target!(|text: &str| {
-    let Ok(table) = NatTable::parse(text) else { return };
+    let Ok(table) = SavedTables::parse(text) else { return };
     let rules = Redirection {
         inbound_port: 4143,
         outbound_port: 4140,
@@ -22,6 +22,6 @@ fuzz_target!(|text: &str| {
         assert!(table.rules().is_some_and(|shown| shown.redirects_alike(&rules)));
     }
     // From nothing, the whole of it is written: then it is read as wanted.
-    let whole = NatTable::parse(&restore(NatTable::default().lines(), &lines)).expect("what is written is whole");
+    let whole = SavedTables::parse(&restore(SavedTables::default().lines(), &lines)).expect("what is written is whole");
     assert!(whole.enforces(&rules));
 });

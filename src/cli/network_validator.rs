@@ -49,6 +49,9 @@ pub struct Options {
     /// Where to connect to; nothing needs to be there
     #[arg(long, default_value = "192.0.2.2:1404")]
     connect_addr: SocketAddr,
+    /// Prove the fence too: that a datagram of this container's is refused
+    #[arg(long)]
+    egress_fence: bool,
     /// Prove nothing: for clusters in which a taint keeps pods away from nodes without the CNI plugin
     #[arg(long, env = "OUTRIGGER_NETWORK_VALIDATOR_OFF", num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value_t = false, action = clap::ArgAction::Set)]
     off: bool,
@@ -136,19 +139,22 @@ fn prove(options: &Options) -> Outcome {
     };
     let mut outcomes = Vec::new();
     for family in families(options) {
-        let outcome = Probe {
+        let probe = Probe {
             listener: &listener,
             family,
             connect: options.connect_addr,
             deadline,
-        }
-        .run();
+        };
+        let outcome = probe.run();
         match &outcome {
             Outcome::Redirected => info!("outgoing {family} connections are redirected"),
             Outcome::NotRedirected(what) => warn!("outgoing {family} connections are not redirected: {what}"),
             Outcome::NotTested(why) => info!("outgoing {family} connections were not tried: {why}"),
         }
         outcomes.push(outcome);
+        if options.egress_fence {
+            outcomes.push(probe.fence());
+        }
     }
     match redirects_inbound() {
         Some(true) => info!("incoming connections are redirected, by the rules"),

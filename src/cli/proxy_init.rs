@@ -7,7 +7,7 @@ mod values;
 use super::logging::{self, Level};
 use crate::redirect::apply::{self, Applied, Mode, Options as ApplyOptions, Wait};
 use crate::redirect::nft::{Table, TableFamily};
-use crate::redirect::{Family, PortList, Redirection, SubnetList, iptables};
+use crate::redirect::{self, Family, Fence, PortList, Redirection, SubnetList, iptables};
 use anyhow::{Context as _, anyhow, bail};
 use clap::Parser as _;
 use std::ffi::OsString;
@@ -52,6 +52,12 @@ pub struct Options {
     /// Subnets of either family that the pod reaches directly
     #[arg(long, allow_hyphen_values = true)]
     outbound_subnets_to_ignore: Vec<Csv>,
+    /// Close the ways around the proxy: reject what is neither the proxy's, redirected, an answer, nor skipped
+    #[arg(long)]
+    egress_fence: bool,
+    /// Name servers, addresses or subnets, that the fence leaves open for DNS over UDP; those of /etc/resolv.conf without it
+    #[arg(long, allow_hyphen_values = true)]
+    egress_dns: Option<String>,
     /// Show the rules and write none
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value_t = false, value_parser = boolean, action = clap::ArgAction::Set)]
     simulate: bool,
@@ -136,7 +142,8 @@ fn try_run(options: &Options) -> anyhow::Result<()> {
         bail!("{first} (an error because of --strict)");
     }
     if options.simulate {
-        return Ok(simulate(&redirection, mode, options.ipv6)?);
+        let ipv6 = options.ipv6 || redirection.fence.is_some();
+        return Ok(simulate(&redirection, mode, ipv6)?);
     }
     let apply_options = ApplyOptions {
         mode,
@@ -201,7 +208,11 @@ fn redirection(options: &Options, warnings: &mut Vec<String>) -> anyhow::Result<
         skip_inbound_subnets: inbound_subnets,
         skip_outbound_subnets: subnets("--outbound-subnets-to-ignore", &options.outbound_subnets_to_ignore)?,
         new_connections_only: options.new_connections_only,
+        fence: fence(options, warnings)?,
     };
+    if redirection.proxy_uid.is_none() && redirection.fence.is_some() {
+        bail!("--egress-fence needs --proxy-uid above 0: the fence tells the proxy by its user");
+    }
     if redirection.proxy_uid.is_none() && redirection.proxy_gid.is_none() {
         warnings
             .push("neither --proxy-uid nor --proxy-gid is above 0: the proxy's connections go to itself".to_owned());
@@ -216,6 +227,34 @@ fn redirection(options: &Options, warnings: &mut Vec<String>) -> anyhow::Result<
     }
     Ok(redirection)
 }
+
+/// The fence, where one is asked for. Its name servers are those of the container, which the kubelet gives every container
+/// of a pod alike.
+fn fence(options: &Options, warnings: &mut Vec<String>) -> anyhow::Result<Option<Fence>> {
+    if !options.egress_fence {
+        return Ok(None);
+    }
+    let name_servers = if let Some(given) = &options.egress_dns {
+        redirect::name_servers(given).context("--egress-dns")?
+    } else {
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the kubelet says there which name servers the pod has"
+        )]
+        let text = std::fs::read_to_string(RESOLV_CONF).with_context(|| {
+            format!("--egress-fence without --egress-dns reads the pod's name servers from {RESOLV_CONF}")
+        })?;
+        redirect::name_servers_of(&text)
+    };
+    if name_servers.is_empty() {
+        warnings.push(
+            "the fence leaves no name server open: neither --egress-dns nor /etc/resolv.conf names one".to_owned(),
+        );
+    }
+    Ok(Some(Fence { name_servers }))
+}
+
+const RESOLV_CONF: &str = "/etc/resolv.conf";
 
 fn port(flag: &str, value: i64) -> anyhow::Result<u16> {
     if value == -1 && flag != "--ports-to-redirect" {
@@ -252,7 +291,7 @@ fn simulate(redirection: &Redirection, mode: Mode, ipv6: bool) -> io::Result<()>
         let family = if ipv6 { TableFamily::Inet } else { TableFamily::Ip };
         return write!(out, "{}", Table::new(redirection, family));
     }
-    let nothing = iptables::NatTable::default();
+    let nothing = iptables::SavedTables::default();
     for family in [Family::V4, Family::V6].into_iter().take(if ipv6 { 2 } else { 1 }) {
         let wanted = iptables::wanted(&redirection.iptables_rules(family), &nothing);
         write!(out, "# {family}\n{}", iptables::restore(nothing.lines(), &wanted))?;

@@ -11,7 +11,7 @@
 //! | either, where it cannot be answered | `{"error": "one sentence"}` |
 //!
 //! `pod` is the pod as the API server has it. An agent may leave out what is not read here: it needs `metadata.name`, `.uid`,
-//! `.labels`, `.annotations`, `spec.hostNetwork`, `.hostUsers`, `.securityContext.runAsUser`, and of containers and init
+//! `.labels`, `.annotations`, `spec.hostNetwork`, `.hostUsers`, `.securityContext.runAsUser`, `.dnsPolicy`, `.dnsConfig.nameservers`, and of containers and init
 //! containers `name`, and of `linkerd-proxy` `env`, `ports` and `securityContext`. An answer about another pod of the
 //! same name, told by its UID, is not used. After an `error`, or without an agent, the plugin asks the API server.
 

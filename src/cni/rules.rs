@@ -8,6 +8,7 @@
 use super::call::PodName;
 use super::config::{Linkerd, NetworkConfig};
 use super::failure::Failure;
+use super::fence::fence;
 use crate::config::annotation::{CONTROL_PLANE_COMPONENT, PROXY_UID};
 use crate::inject::PROXY;
 use crate::pod::{Pod, boolean, container_name, integer, list, object, text};
@@ -127,7 +128,12 @@ const CONTROL: Port = Port {
 impl Source<'_> {
     fn redirection(&mut self) -> Result<Redirection, Failure> {
         let own = [self.port(&CONTROL, None)?, self.port(&ADMIN, None)?];
-        let mut skip_outbound_ports = self.ports(SKIP_OUTBOUND, &OUTBOUND_LIST)?;
+        let fence = fence(self.pod, self.name)?;
+        // The fence is open where the pod's author listed a port, and not for the installation's list.
+        let mut skip_outbound_ports = match (&fence, self.pod.annotation(SKIP_OUTBOUND)) {
+            (Some(_), None) => PortList::default(),
+            (None, _) | (_, Some(_)) => self.ports(SKIP_OUTBOUND, &OUTBOUND_LIST)?,
+        };
         if self
             .pod
             .label(CONTROL_PLANE_COMPONENT)
@@ -144,6 +150,7 @@ impl Source<'_> {
             skip_inbound_ports: united(&own, &self.ports(SKIP_INBOUND, &INBOUND_LIST)?),
             skip_outbound_ports,
             skip_inbound_subnets: self.subnets()?,
+            fence,
             ..Redirection::default()
         })
     }

@@ -58,6 +58,13 @@ pub const OWNER_NAME: &str = "outrigger.linkerd.io/owner";
 /// Key of the node selector that holds the pod to nodes with the CNI plugin.
 pub const NODE_SELECTOR: &str = "outrigger.linkerd.io/node-selector";
 
+/// Whether the ways around the proxy are closed: `enabled` or `disabled`. The webhook writes it where the values say so,
+/// and the CNI plugin obeys it.
+pub const EGRESS_FENCE: &str = "outrigger.linkerd.io/egress-fence";
+
+/// Name servers that a fenced pod may ask over UDP, addresses and subnets, separated by commas.
+pub const EGRESS_DNS: &str = "outrigger.linkerd.io/egress-dns";
+
 /// Annotation that the kubelet puts on the API server's copy of a static pod.
 pub const MIRROR_POD: &str = "kubernetes.io/config.mirror";
 

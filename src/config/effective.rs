@@ -99,6 +99,7 @@ impl Config {
         config.additional_env(settings);
         config.spans(settings);
         config.vary(settings.variant);
+        config.fence();
         config.validate(installation);
         config.sift_skip_lists(installation);
         config.confine_contexts(installation);

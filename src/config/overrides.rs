@@ -5,6 +5,7 @@
 use super::grammar;
 use super::values::Values;
 use crate::pod::Quantity;
+use crate::redirect::name_servers;
 
 /// An annotation and what its value does.
 #[derive(Debug)]
@@ -38,6 +39,10 @@ pub(super) enum Setter {
     Boolean(fn(&mut Values) -> &mut bool),
     /// `enabled` or `disabled`.
     Switch(fn(&mut Values) -> &mut bool),
+    /// `enabled` or `disabled`, where the pod would be unsafe with the default.
+    Guard(fn(&mut Values) -> &mut bool),
+    /// Addresses and subnets of name servers, without which the pod would be unable to run.
+    NameServers(fn(&mut Values) -> &mut String),
     /// A duration, kept in whole milliseconds.
     Milliseconds(fn(&mut Values) -> &mut String),
     /// A duration, kept in whole seconds.
@@ -102,7 +107,8 @@ impl Setter {
             Self::User(_) => "a user ID other than 0",
             Self::Seconds(_) => "a number of seconds",
             Self::Boolean(_) => BOOLEAN,
-            Self::Switch(_) => "enabled or disabled",
+            Self::Switch(_) | Self::Guard(_) => "enabled or disabled",
+            Self::NameServers(_) => NAME_SERVERS,
             Self::Milliseconds(_) | Self::WholeSeconds(_) | Self::CloseWait(_) => "a duration such as 500ms or 1m30s",
             Self::Quantity(_) | Self::Cores(_) => "a resource quantity such as 100m or 250Mi",
             Self::Ratio(_) => "a number between 0 and 1, both excluded",
@@ -114,7 +120,10 @@ impl Setter {
 
     /// Whether the pod would be unsafe or unable to run with the default in the place of a value that is not accepted.
     const fn denies(&self) -> bool {
-        matches!(self, Self::User(_) | Self::Quantity(_) | Self::Cores(_))
+        matches!(
+            self,
+            Self::User(_) | Self::Quantity(_) | Self::Cores(_) | Self::Guard(_) | Self::NameServers(_)
+        )
     }
 
     /// Reads `text` into its field; the field keeps its value where the text cannot be read.
@@ -135,7 +144,11 @@ impl Setter {
             Self::User(field) => *field(values) = text.parse().ok().filter(|&user| user != 0)?,
             Self::Seconds(field) => *field(values) = grammar::unsigned(text)?,
             Self::Boolean(field) => *field(values) = grammar::boolean(text)?,
-            Self::Switch(field) => *field(values) = grammar::switch(text)?,
+            Self::Switch(field) | Self::Guard(field) => *field(values) = grammar::switch(text)?,
+            Self::NameServers(field) => {
+                name_servers(text).ok()?;
+                text.clone_into(field(values));
+            }
             Self::Milliseconds(field) => *field(values) = span(text, 1_000_000, "ms")?,
             Self::WholeSeconds(field) => *field(values) = span(text, 1_000_000_000, "s")?,
             Self::Quantity(field) => {
@@ -163,6 +176,9 @@ impl Setter {
 
 /// What a switch looks like that Go reads.
 pub(super) const BOOLEAN: &str = "true or false";
+
+/// What stands in a list of name servers.
+pub(super) const NAME_SERVERS: &str = "a list of addresses and subnets such as 10.96.0.10,fd00::/8";
 
 /// What stands in a list of ports of the pod.
 pub(super) const PORTS: &str = "a port, a range of ports or the name of a container port";
@@ -218,6 +234,8 @@ mod tests {
             ("config.linkerd.io/proxy-uid", "x"),
             ("config.linkerd.io/proxy-memory-limit", "1MB"),
             ("config.linkerd.io/proxy-cpu-request", "-1"),
+            ("outrigger.linkerd.io/egress-fence", "true"),
+            ("outrigger.linkerd.io/egress-dns", "10.96.0.10,kube-dns"),
         ] {
             assert!(set(annotation, text).unwrap_err().fatal, "{annotation}={text}");
         }

@@ -3,10 +3,12 @@
 //! Every field is looked at where it has its final value, so that a fault is found whoever wrote it. Values stay as Linkerd
 //! has them; only a quantity that is none keeps the pod out, because the API server cannot even read the pod then.
 
+use super::overrides::NAME_SERVERS;
 use super::problem::{Consequence, Problem, quote};
 use super::values::{Bounds, Image, Values};
 use super::{Config, Installation};
 use crate::pod::Quantity;
+use crate::redirect;
 
 /// Largest user or group that the API server takes, 2^31 - 1.
 pub(super) const LARGEST_ID: i64 = 2_147_483_647;
@@ -45,6 +47,7 @@ impl Config {
         images(&mut faults, self);
         resources(&mut faults, self);
         rules(&mut faults, &self.values);
+        name_servers(&mut faults, &self.values.outrigger.egress_dns);
         probes(&mut faults, &self.values);
         for Fault {
             key,
@@ -244,6 +247,18 @@ fn rules(faults: &mut Faults, values: &Values) {
     let path = init.xt_mount_path.mount_path.as_str();
     let valid = !path.is_empty() && !path.contains(':');
     faults.unless(valid, ("proxyInit.xtMountPath.mountPath", path), "the path of a folder");
+}
+
+/// An annotation was read already.
+fn name_servers(faults: &mut Faults, list: &str) {
+    if redirect::name_servers(list).is_err() {
+        faults.0.push(Fault {
+            key: "outrigger.egressDNS",
+            found: list.to_owned(),
+            expected: NAME_SERVERS.to_owned(),
+            consequence: Consequence::Fatal,
+        });
+    }
 }
 
 fn probes(faults: &mut Faults, values: &Values) {

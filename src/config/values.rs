@@ -251,6 +251,12 @@ pub struct Settings {
     pub image: Image,
     /// What becomes of a pod that no redirection fits.
     pub on_refused: OnRefused,
+    /// Whether the ways around the proxy are closed.
+    pub egress_fence: bool,
+    /// Name servers that fenced pods may ask over UDP, addresses and subnets, separated by commas; where it is empty those
+    /// of the pod's own `resolv.conf`, which only `linkerd-init` can read.
+    #[serde(rename = "egressDNS")]
+    pub egress_dns: String,
     /// Whether every ignored value denies the pod.
     pub strict: bool,
     /// What Pod Security does where no label says so: a `PodSecurityConfiguration`.

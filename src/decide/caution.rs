@@ -42,6 +42,8 @@ pub enum Caution {
     FiguresFilledIn,
     /// The pod is refused for its own sake, and no redirection would be left once it is not.
     NoRedirectionEither,
+    /// A way around the proxy stays open although the fence is asked for.
+    FenceIncomplete,
     /// A dry run shows another policy than the configuration does.
     ProbeContradicts,
 }
@@ -65,6 +67,7 @@ coded! { Caution, self: Self => &'static str {
     Self::ProxyRepaired => "proxy_repaired",
     Self::FiguresFilledIn => "figures_filled_in",
     Self::NoRedirectionEither => "no_redirection_either",
+    Self::FenceIncomplete => "fence_incomplete",
     Self::ProbeContradicts => "probe_contradicts",
 } }
 

@@ -3,6 +3,7 @@
 mod refuse;
 mod standing;
 
+use super::fence;
 use super::outcome::{Draft, Tailoring};
 use super::policies::{Judges, Opinion, Opinions};
 use super::ranking::{self, Candidate};
@@ -328,6 +329,13 @@ impl<'a> Choice<'a> {
         if redirection == Redirection::None && self.inputs.facts.foreign_plugin {
             let text = "linkerd-cni sets rules whatever linkerd.io/setup-iptables says; outrigger-cni obeys it";
             draft.warn(Caution::PluginIgnoresAnnotation, text.to_owned());
+        }
+        let user = variant
+            .users
+            .map_or_else(|| inject::proxy_user(self.config()), |users| users.proxy);
+        let foreign = self.inputs.facts.foreign_plugin;
+        for text in fence::gaps((self.pod, self.config()), (redirection, foreign), user) {
+            draft.warn(Caution::FenceIncomplete, text);
         }
         let wait = self.config().values.proxy.wait_before_exit_seconds;
         if shape.native && wait != 0 {

@@ -35,7 +35,7 @@ pub(super) fn container(config: &Config) -> Result<Container<'_>, ShapeError> {
 }
 
 /// Whether `linkerd-init` and the validator are ours.
-fn has_own_image(values: &Values) -> bool {
+pub(super) fn has_own_image(values: &Values) -> bool {
     !values.outrigger.image.name.is_empty()
 }
 
@@ -80,6 +80,9 @@ fn arguments(values: &Values, user: i64) -> Result<Vec<Cow<'_, str>>, ShapeError
     if values.disable_ipv6 {
         arguments.push("--ipv6=false".into());
     }
+    if values.outrigger.egress_fence {
+        arguments.extend(fence(values)?);
+    }
     let mut flag = |name: &'static str, value: Cow<'_, str>| {
         if !value.is_empty() {
             arguments.extend([name.into(), Cow::Owned(value.into_owned())]);
@@ -104,6 +107,18 @@ fn arguments(values: &Values, user: i64) -> Result<Vec<Cow<'_, str>>, ShapeError
     flag("--log-format", init.log_format.as_str().into());
     flag("--log-level", init.log_level.as_str().into());
     flag("--subnets-to-ignore", init.skip_subnets.as_str().into());
+    Ok(arguments)
+}
+
+/// What closes the ways around the proxy; Linkerd's image cannot.
+fn fence(values: &Values) -> Result<Vec<Cow<'_, str>>, ShapeError> {
+    if !has_own_image(values) {
+        return Err(ShapeError::FenceNeedsOwnImage);
+    }
+    let mut arguments = vec!["--egress-fence".into()];
+    if !values.outrigger.egress_dns.is_empty() {
+        arguments.extend(["--egress-dns".into(), values.outrigger.egress_dns.as_str().into()]);
+    }
     Ok(arguments)
 }
 

@@ -37,6 +37,9 @@ pub enum ShapeError {
     /// `proxyInit.iptablesMode`, in quotes, is no word of its.
     #[error("Unsupported value {0} for proxyInit.iptablesMode\nValid values: [\"nft\", \"legacy\"]")]
     IptablesMode(String),
+    /// `linkerd-init` of Linkerd's image knows no fence.
+    #[error("outrigger.linkerd.io/egress-fence needs Outrigger's own image: set outrigger.image.name of the values")]
+    FenceNeedsOwnImage,
     /// The connection-tracking timeout needs root.
     #[error("proxyInit.runAsRoot must be set to use proxyInit.closeWaitTimeoutSecs")]
     CloseWaitNeedsRoot,

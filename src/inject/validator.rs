@@ -31,6 +31,8 @@ pub(super) fn container(config: &Config) -> Container<'_> {
         ),
         ("--timeout", validator.timeout.as_str().into()),
     ];
+    // Linkerd's image cannot prove it.
+    let fenced = values.outrigger.egress_fence && proxy_init::has_own_image(values);
     Container {
         name: NETWORK_VALIDATOR,
         image: proxy_init::rules_image(values),
@@ -39,6 +41,7 @@ pub(super) fn container(config: &Config) -> Container<'_> {
         args: arguments
             .into_iter()
             .flat_map(|(flag, value)| [flag.into(), value])
+            .chain(fenced.then_some("--egress-fence".into()))
             .collect(),
         resources: proxy::resources(values),
         security_context: security_context(config),

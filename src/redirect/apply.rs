@@ -129,7 +129,7 @@ pub struct Applied {
 pub fn apply(redirection: &Redirection, options: Options) -> Result<Applied, ApplyError> {
     let _lock = lock::acquire(options.wait.left_for_ours());
     let mut warnings = Vec::new();
-    let ipv6 = options.ipv6 && has_ipv6();
+    let ipv6 = wants_ipv6(redirection, options) && has_ipv6();
     if options.ipv6 && !ipv6 {
         warnings.push("this kernel has no IPv6: rules are written for IPv4 alone".to_owned());
     }
@@ -151,7 +151,7 @@ pub fn apply(redirection: &Redirection, options: Options) -> Result<Applied, App
 /// [`ApplyError::NotInForce`] where they are not; others where that cannot be told.
 pub fn check(redirection: &Redirection, options: Options) -> Result<(), ApplyError> {
     let options = Options {
-        ipv6: options.ipv6 && has_ipv6(),
+        ipv6: wants_ipv6(redirection, options) && has_ipv6(),
         ..options
     };
     let back = match options.mode {
@@ -222,6 +222,11 @@ fn apply_first(redirection: &Redirection, options: Options, warnings: &mut Vec<S
     Err(ApplyError::NothingWorks {
         causes: causes.join("; "),
     })
+}
+
+/// Whether rules are for IPv6 too. A fence is: what the proxy does not carry must not go around it.
+const fn wants_ipv6(redirection: &Redirection, options: Options) -> bool {
+    options.ipv6 || redirection.fence.is_some()
 }
 
 const fn table_family(ipv6: bool) -> TableFamily {

@@ -8,9 +8,10 @@
 //! ```text
 //! chain prerouting { type nat hook prerouting priority -100; … tcp dport @prerouting_0 return … redirect to :4143 }
 //! chain output     { type nat hook output priority -100;     … meta skuid 2102 return … redirect to :4140 }
+//! chain fence      { type filter hook output priority 0;     … meta skuid 2102 return … reject }
 //! ```
 //!
-//! Every list of ports or subnets is a set of intervals, named after its chain and the position of its rule.
+//! The third chain is there where there is a fence. Every list of ports or subnets is a set of intervals, named after its chain and the position of its rule.
 
 mod decode;
 mod encode;
@@ -23,7 +24,7 @@ pub use decode::{DecodeError, Listing};
 pub use encode::{create, list_chains, remove, replace};
 pub use netlink::{Batch, Message, MessageKind, messages};
 
-use super::rules::RuleSet;
+use super::rules::{Rule, RuleSet};
 use super::{Family, Redirection};
 
 /// The table's name, in every family.
@@ -46,6 +47,14 @@ impl TableFamily {
         match self {
             Self::Inet => 1,
             Self::Ip => 2,
+        }
+    }
+
+    /// How a port is said to be unreachable: `NFT_REJECT_ICMPX_UNREACH` or `NFT_REJECT_ICMP_UNREACH`, and the code.
+    const fn rejection(self) -> (u32, u8) {
+        match self {
+            Self::Inet => (2, 1),
+            Self::Ip => (0, 3),
         }
     }
 
@@ -91,15 +100,49 @@ impl Table {
 enum Chain {
     Prerouting,
     Output,
+    Fence,
 }
 
 impl Chain {
-    const ALL: [Self; 2] = [Self::Prerouting, Self::Output];
+    const ALL: [Self; 3] = [Self::Prerouting, Self::Output, Self::Fence];
 
     const fn name(self) -> &'static str {
         match self {
             Self::Prerouting => "prerouting",
             Self::Output => "output",
+            Self::Fence => "fence",
+        }
+    }
+
+    /// The type, as nft and the kernel name it.
+    const fn kind(self) -> &'static str {
+        match self {
+            Self::Prerouting | Self::Output => "nat",
+            Self::Fence => "filter",
+        }
+    }
+
+    /// The hook's name.
+    const fn hook_name(self) -> &'static str {
+        match self {
+            Self::Prerouting => "prerouting",
+            Self::Output | Self::Fence => "output",
+        }
+    }
+
+    const fn priority(self) -> i32 {
+        match self {
+            Self::Prerouting | Self::Output => PRIORITY,
+            Self::Fence => FENCE_PRIORITY,
+        }
+    }
+
+    /// The rules of the chain, and whether it is there at all.
+    fn rules(self, rules: &RuleSet) -> Option<&[Rule]> {
+        match self {
+            Self::Prerouting => Some(&rules.inbound),
+            Self::Output => Some(&rules.outbound),
+            Self::Fence => (!rules.fence.is_empty()).then_some(rules.fence.as_slice()),
         }
     }
 
@@ -107,7 +150,7 @@ impl Chain {
     const fn hook(self) -> u32 {
         match self {
             Self::Prerouting => 0,
-            Self::Output => 3,
+            Self::Output | Self::Fence => 3,
         }
     }
 
@@ -122,6 +165,8 @@ impl Chain {
 
 /// Where destination NAT happens at either hook (`NF_IP_PRI_NAT_DST`); iptables' nat table sits there too.
 const PRIORITY: i32 = -100;
+/// Where packets are filtered (`NF_IP_PRI_FILTER`), after that.
+const FENCE_PRIORITY: i32 = 0;
 
 #[cfg(test)]
 mod tests;

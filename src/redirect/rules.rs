@@ -2,6 +2,7 @@
 //!
 //! The order and the comments are those of Linkerd's proxy-init, since people's tools read them.
 
+use super::fence::{Connection, Fence};
 use super::{Family, PortList, PortRange, Subnet, SubnetList};
 use ipnet::IpNet;
 use std::fmt::Write as _;
@@ -29,15 +30,19 @@ pub struct Redirection {
     pub skip_outbound_subnets: SubnetList,
     /// Redirects only packets that open a connection, so that a running pod keeps the connections that it has.
     pub new_connections_only: bool,
+    /// Closes the ways around the proxy; without one nothing is closed.
+    pub fence: Option<Fence>,
 }
 
-/// The rules of both directions.
+/// The rules of both directions, and the fence.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RuleSet {
     /// What happens to connections that arrive.
     pub inbound: Vec<Rule>,
     /// What happens to connections that the pod opens.
     pub outbound: Vec<Rule>,
+    /// What happens, after redirection, to everything that the pod sends; empty where there is no fence.
+    pub fence: Vec<Rule>,
 }
 
 /// One rule: where everything in `matches` is true, `target` is done and no further rule asked.
@@ -62,6 +67,12 @@ pub struct Matches {
     pub loopback: bool,
     /// It is TCP.
     pub tcp: bool,
+    /// It is UDP to this port.
+    pub udp_port: Option<u16>,
+    /// It is ICMP of IPv6, and of this type.
+    pub icmpv6: Option<u8>,
+    /// It belongs to a connection of this kind.
+    pub connection: Option<Connection>,
     /// It opens a TCP connection: SYN, and none of ACK, FIN and RST.
     pub opening: bool,
     /// Its TCP destination port is one of these.
@@ -79,6 +90,8 @@ pub enum Target {
     Return,
     /// It goes to this port of the pod.
     Redirect(u16),
+    /// It is dropped, and its sender told that the port is unreachable.
+    Reject,
 }
 
 /// What begins every comment.
@@ -117,15 +130,17 @@ impl Redirection {
                 &format!("redirect-port-{port}-to-proxy-port"),
             )
         }));
-        let mut outbound = self.skip_owners();
-        outbound.extend(ports(&self.skip_outbound_ports));
-        outbound.extend(
+        let mut around = ports(&self.skip_outbound_ports);
+        around.extend(
             self.skip_outbound_subnets
                 .of(family)
                 .map(|subnet| skip_subnet(subnet, Direction::Outbound)),
         );
-        outbound.push(self.redirect_outbound());
-        RuleSet { inbound, outbound }
+        RuleSet {
+            inbound,
+            outbound: self.outbound(&around),
+            fence: self.iptables_fence(&around, family),
+        }
     }
 
     /// The rules as one nftables table takes them: a rule a list, whatever its length, for one family or both.
@@ -154,11 +169,21 @@ impl Redirection {
             };
             inbound.push(self.redirect(matches, self.inbound_port, "redirect-listed-ports-to-proxy-port"));
         }
+        let mut around: Vec<Rule> = skip_ports(&self.skip_outbound_ports).into_iter().collect();
+        around.extend(subnets(&self.skip_outbound_subnets, Direction::Outbound));
+        RuleSet {
+            inbound,
+            outbound: self.outbound(&around),
+            fence: self.native_fence(&around, families),
+        }
+    }
+
+    /// The rules of outgoing connections, where those that match `around` pass the proxy by.
+    fn outbound(&self, around: &[Rule]) -> Vec<Rule> {
         let mut outbound = self.skip_owners();
-        outbound.extend(skip_ports(&self.skip_outbound_ports));
-        outbound.extend(subnets(&self.skip_outbound_subnets, Direction::Outbound));
+        outbound.extend_from_slice(around);
         outbound.push(self.redirect_outbound());
-        RuleSet { inbound, outbound }
+        outbound
     }
 
     fn skip_owners(&self) -> Vec<Rule> {
@@ -227,7 +252,7 @@ impl RuleSet {
 }
 
 impl Rule {
-    fn new(matches: Matches, target: Target, comment: &str) -> Self {
+    pub(super) fn new(matches: Matches, target: Target, comment: &str) -> Self {
         Self {
             matches,
             target,

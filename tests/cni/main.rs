@@ -14,7 +14,6 @@
 mod authority;
 #[path = "../conformance/folder.rs"]
 mod folder;
-#[expect(dead_code, reason = "the other test targets use the rest")]
 #[path = "../redirect/netns.rs"]
 mod netns;
 #[expect(dead_code, reason = "the other test targets use the rest")]
@@ -28,6 +27,7 @@ mod agent;
 mod api;
 mod bad_input;
 mod chain;
+mod fence;
 mod locks;
 mod many;
 mod parity;

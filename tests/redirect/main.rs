@@ -9,6 +9,7 @@
 )]
 
 mod bad_input;
+mod fence;
 mod interrupted;
 mod library;
 mod netns;

@@ -5,7 +5,7 @@ use crate::redirect::Family;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
 use std::io::{self, ErrorKind, Read as _, Write as _};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -76,8 +76,17 @@ pub(super) struct Probe<'a> {
 impl Probe<'_> {
     /// Tries until the listener answers or the time is up.
     pub(super) fn run(&self) -> Outcome {
+        self.until(|| self.attempt(|address| self.connect(address)))
+    }
+
+    /// Tries until a datagram is refused or the time is up. Were it not, it would lead nowhere.
+    pub(super) fn fence(&self) -> Outcome {
+        self.until(|| self.attempt(send))
+    }
+
+    fn until(&self, attempt: impl Fn() -> Outcome) -> Outcome {
         loop {
-            let outcome = self.attempt();
+            let outcome = attempt();
             let left = self.deadline.saturating_duration_since(Instant::now());
             if !matches!(outcome, Outcome::NotRedirected(_)) || left.is_zero() {
                 return outcome;
@@ -87,15 +96,15 @@ impl Probe<'_> {
         }
     }
 
-    /// One connection, to the first address that a route leads to.
-    fn attempt(&self) -> Outcome {
+    /// One attempt, with the first address that a route leads to.
+    fn attempt(&self, work: impl FnOnce(SocketAddr) -> Outcome) -> Outcome {
         let given = Some(self.connect.ip()).filter(|address| family(*address) == self.family);
         match given
             .into_iter()
             .chain(route::candidates(self.family))
             .find(|address| route::is_elsewhere(*address))
         {
-            Some(address) => self.connect(SocketAddr::new(address, self.connect.port())),
+            Some(address) => work(SocketAddr::new(address, self.connect.port())),
             None => Outcome::NotTested(format!("no {} route leads out of this pod", self.family)),
         }
     }
@@ -111,6 +120,21 @@ impl Probe<'_> {
                 "a connection to {address} did not reach the proxy's port: {error}"
             )),
         }
+    }
+}
+
+/// The kernel tells whoever sends what a rule drops.
+fn send(address: SocketAddr) -> Outcome {
+    let any: IpAddr = match address {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    match UdpSocket::bind((any, 0)).and_then(|socket| socket.send_to(&[0], address)) {
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => Outcome::Redirected,
+        Ok(_) => Outcome::NotRedirected(format!("no fence: a datagram to {address} leaves the pod")),
+        Err(error) => Outcome::NotTested(format!(
+            "a datagram to {address} does not get as far as a fence: {error}"
+        )),
     }
 }
 

@@ -32,7 +32,14 @@ const METADATA: [&str; 8] = [
     "ownerReferences",
     "deletionTimestamp",
 ];
-const SPEC: [&str; 4] = ["hostNetwork", "hostUsers", "securityContext", "restartPolicy"];
+const SPEC: [&str; 6] = [
+    "hostNetwork",
+    "hostUsers",
+    "securityContext",
+    "restartPolicy",
+    "dnsPolicy",
+    "dnsConfig",
+];
 const STATUS: [&str; 4] = ["phase", "podIP", "podIPs", "initContainerStatuses"];
 const PROXY: [&str; 4] = ["name", "env", "ports", "securityContext"];
 

@@ -174,3 +174,33 @@ fn a_configuration_that_cannot_be_used_is_refused_before_any_rule() {
         Some(2102)
     );
 }
+
+#[test]
+fn a_fence_takes_its_name_servers_from_the_pod_and_its_exceptions_from_the_pods_author() {
+    const FENCE: &str = "outrigger.linkerd.io/egress-fence";
+    const DNS: &str = "outrigger.linkerd.io/egress-dns";
+    let servers = |pod: &Value| {
+        let rules = read(pod, CONFIG).unwrap().redirection;
+        let ports = rules.skip_outbound_ports.to_string();
+        rules.fence.map(|fence| (fence.name_servers.to_string(), ports))
+    };
+    assert_eq!(
+        servers(&pod(&json!({FENCE: "disabled", DNS: "10.96.0.10"}), &json!({}))),
+        None
+    );
+    let given = json!({FENCE: "enabled", DNS: "10.96.0.10,fd00::/64"});
+    let told = |servers: &str, ports: &str| Some((servers.to_owned(), ports.to_owned()));
+    assert_eq!(servers(&pod(&given, &json!({}))), told("10.96.0.10/32,fd00::/64", ""));
+    let listed = json!({FENCE: "enabled", DNS: "", "config.linkerd.io/skip-outbound-ports": "25"});
+    assert_eq!(servers(&pod(&listed, &json!({}))), told("", "25"));
+    let mut own = pod(&json!({FENCE: "enabled"}), &json!({}));
+    let refused = |pod: &Value| read(pod, CONFIG).unwrap_err();
+    assert!(refused(&own).to_string().contains("expected their addresses"));
+    own["spec"]["dnsConfig"] = json!({"nameservers": ["10.0.0.53"]});
+    assert_eq!(refused(&own).code(), 102);
+    own["spec"]["dnsPolicy"] = json!("None");
+    assert_eq!(servers(&own), told("10.0.0.53/32", ""));
+    for wrong in [json!({FENCE: "yes"}), json!({FENCE: "enabled", DNS: "kube-dns"})] {
+        assert_eq!(refused(&pod(&wrong, &json!({}))).code(), 102, "{wrong}");
+    }
+}

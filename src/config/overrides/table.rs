@@ -1,5 +1,7 @@
 //! The table of annotations, in ascending order of key.
 
+use crate::config::annotation::{EGRESS_DNS, EGRESS_FENCE};
+
 use super::{BOOLEAN, Override, Setter};
 
 /// What `config.linkerd.io/default-inbound-policy` may say.
@@ -44,11 +46,11 @@ const fn own(annotation: &'static str, values_key: &'static str, setter: Setter)
 }
 
 use Setter::{
-    Boolean, CloseWait, Cores, Elsewhere, Integer, Milliseconds, Port, Ports, Quantity, Ratio, Seconds, Switch, Text,
-    User, WholeSeconds, Word,
+    Boolean, CloseWait, Cores, Elsewhere, Guard, Integer, Milliseconds, NameServers, Port, Ports, Quantity, Ratio,
+    Seconds, Switch, Text, User, WholeSeconds, Word,
 };
 
-static ROWS: [Override; 49] = [
+static ROWS: [Override; 51] = [
     inherited(
         "config.alpha.linkerd.io/proxy-enable-native-sidecar",
         "proxy.nativeSidecar",
@@ -281,5 +283,15 @@ static ROWS: [Override; 49] = [
         "config.linkerd.io/skip-subnets",
         "proxyInit.skipSubnets",
         Text(|v| &mut v.proxy_init.skip_subnets),
+    ),
+    inherited(
+        EGRESS_DNS,
+        "outrigger.egressDNS",
+        NameServers(|v| &mut v.outrigger.egress_dns),
+    ),
+    inherited(
+        EGRESS_FENCE,
+        "outrigger.egressFence",
+        Guard(|v| &mut v.outrigger.egress_fence),
     ),
 ];

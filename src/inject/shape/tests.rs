@@ -49,6 +49,45 @@ fn a_proxy_that_would_be_root_is_refused_by_the_key_that_says_so() {
     assert_eq!(checked(both, &json!({})), Ok(()));
 }
 
+/// The arguments of the init container that sets rules or proves them, in a pod that asks for the fence.
+fn fenced(image: &str, redirection: Redirection) -> Result<Vec<String>, ShapeError> {
+    let document = json!({"outrigger": {"image": {"name": image}, "egressDNS": "10.96.0.10"}});
+    let annotations = json!({"outrigger.linkerd.io/egress-fence": "enabled"});
+    let object = json!({"metadata": {"annotations": annotations}});
+    let (installation, pod) = (installation(document), Pod::new(&object));
+    let made = made(&installation, [&Value::Null, &annotations], &pod);
+    let shape = Shape::new(&installation, &made, &pod, redirection, false)?;
+    let additions = shape.additions();
+    let mut init = additions.init_first.iter().chain(&additions.init_last);
+    let init = init.find(|container| container_name(container) != PROXY).unwrap();
+    Ok(list(init, "args")
+        .filter_map(Value::as_str)
+        .map(str::to_owned)
+        .collect())
+}
+
+#[test]
+fn a_fence_is_set_and_proved_by_our_own_image_alone() {
+    let by_init = fenced("outrigger", Redirection::InitContainer).unwrap();
+    let words = ["--egress-fence", "--egress-dns", "10.96.0.10"];
+    assert!(by_init.windows(3).any(|window| window == words), "{by_init:?}");
+    // The installation's ports go to the proxy.
+    assert!(
+        !by_init.iter().any(|word| word == "--outbound-ports-to-ignore"),
+        "{by_init:?}"
+    );
+    let proof = |image| {
+        fenced(image, Redirection::Cni)
+            .unwrap()
+            .contains(&"--egress-fence".to_owned())
+    };
+    assert!(proof("outrigger") && !proof(""));
+    assert_eq!(
+        fenced("", Redirection::InitContainer),
+        Err(ShapeError::FenceNeedsOwnImage)
+    );
+}
+
 #[test]
 fn the_lock_has_a_name_of_its_own() {
     for name in [volumes::END_ENTITY, volumes::IDENTITY_TOKEN, volumes::PODINFO] {

@@ -92,12 +92,12 @@ impl Programs {
         Ok(Self { name, save, restore })
     }
 
-    /// What the nat table holds.
-    pub(super) fn save(&self) -> Result<String, ApplyError> {
-        self.save.run(&["-t", "nat"], "")
+    /// What a table holds.
+    pub(super) fn save(&self, table: &str) -> Result<String, ApplyError> {
+        self.save.run(&["-t", table], "")
     }
 
-    /// Changes the nat table in one commit.
+    /// Changes the tables, each in one commit.
     pub(super) fn restore(&self, text: &str, wait: Wait) -> Result<(), ApplyError> {
         let mut args = vec!["--noflush", "-w"];
         // Whole seconds are all that it takes; 0 does not wait.

@@ -1,19 +1,40 @@
-//! The rules in the nat tables of iptables, by its programs.
+//! The rules in the nat tables of iptables, and the fence in its filter tables, by its programs.
 
 use super::programs::{Back, Programs};
 use super::{Applied, ApplyError, Options, Wait, families, has_ipv6_address};
-use crate::redirect::iptables::{Lines, NatTable, restore, wanted};
+use crate::redirect::iptables::{Lines, SavedTables, restore, wanted};
 use crate::redirect::{Family, Redirection, RuleSet};
 
 /// How often a change is planned anew because something else changed the table meanwhile.
 const ATTEMPTS: usize = 5;
 
-/// The nat table of one family and what was in it.
+/// The tables of one family and what was in them.
 struct Nat {
     family: Family,
     programs: Programs,
-    before: NatTable,
+    before: SavedTables,
+    filter: Filter,
     wait: Wait,
+}
+
+/// Whether the filter table is looked at. Doing so makes one, and needs the kernel to have it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Filter {
+    /// A fence is wanted.
+    Fenced,
+    /// None is wanted, but one may be there: there is none without redirection.
+    WithRedirection,
+    /// None is wanted and none is there.
+    Unfenced,
+}
+
+impl Filter {
+    const fn of(redirection: &Redirection) -> Self {
+        match redirection.fence {
+            Some(_) => Self::Fenced,
+            None => Self::WithRedirection,
+        }
+    }
 }
 
 pub(super) fn apply(redirection: &Redirection, back: Back, options: Options) -> Result<Applied, ApplyError> {
@@ -23,18 +44,20 @@ pub(super) fn apply(redirection: &Redirection, back: Back, options: Options) -> 
         warnings.extend(warning);
         Ok(programs)
     };
-    let nats = open_all(options, &mut find)?;
+    let nats = open_all((options, Filter::of(redirection)), &mut find)?;
     change_all(redirection, nats, warnings)
 }
 
 /// As [`apply`], but without looking for another back end.
 pub(super) fn apply_exactly(redirection: &Redirection, back: Back, options: Options) -> Result<Applied, ApplyError> {
-    let nats = open_all(options, &mut |family| Programs::exactly(back, family))?;
+    let nats = open_all((options, Filter::of(redirection)), &mut |family| {
+        Programs::exactly(back, family)
+    })?;
     change_all(redirection, nats, Vec::new())
 }
 
 pub(super) fn check(redirection: &Redirection, back: Back, options: Options) -> Result<(), ApplyError> {
-    let nats = open_all(options, &mut |family| {
+    let nats = open_all((options, Filter::of(redirection)), &mut |family| {
         Programs::find(back, family).map(|(programs, _)| programs)
     })?;
     match nats
@@ -50,7 +73,7 @@ pub(super) fn check(redirection: &Redirection, back: Back, options: Options) -> 
 }
 
 pub(super) fn remove(back: Back, options: Options) -> Result<(), ApplyError> {
-    let nats = open_all(options, &mut |family| {
+    let nats = open_all((options, Filter::WithRedirection), &mut |family| {
         Programs::find(back, family).map(|(programs, _)| programs)
     })?;
     nats.nats.iter().try_for_each(|nat| nat.put(&Lines::default()))
@@ -59,7 +82,7 @@ pub(super) fn remove(back: Back, options: Options) -> Result<(), ApplyError> {
 /// Whether the IPv4 table redirects incoming connections; `None` where that may not be asked.
 pub(super) fn redirects_inbound(back: Back) -> Option<bool> {
     let programs = Programs::exactly(back, Family::V4).ok()?;
-    let nat = Nat::open(Family::V4, programs, Wait::Usual).ok()?;
+    let nat = Nat::open(Family::V4, programs, (Filter::Unfenced, Wait::Usual)).ok()?;
     Some(nat.before.reaches_inbound_chain())
 }
 
@@ -71,7 +94,7 @@ struct Nats {
 
 /// Reads every table before one is touched.
 fn open_all(
-    options: Options,
+    (options, filter): (Options, Filter),
     find: &mut dyn FnMut(Family) -> Result<Programs, ApplyError>,
 ) -> Result<Nats, ApplyError> {
     let mut nats = Nats {
@@ -79,7 +102,7 @@ fn open_all(
         warnings: Vec::new(),
     };
     for &family in families(options.ipv6) {
-        match find(family).and_then(|programs| Nat::open(family, programs, options.wait)) {
+        match find(family).and_then(|programs| Nat::open(family, programs, (filter, options.wait))) {
             Ok(nat) => nats.nats.push(nat),
             Err(error) => nats.warnings.push(dispense(family, error)?),
         }
@@ -95,8 +118,13 @@ fn change_all(redirection: &Redirection, nats: Nats, mut warnings: Vec<String>) 
         match nat.change(&redirection.iptables_rules(nat.family)) {
             Ok(one) => changed |= one,
             Err(cause) => match dispense(nat.family, cause) {
-                // What failed was one commit: nothing of it is there.
-                Ok(warning) => warnings.push(warning),
+                Ok(warning) => {
+                    // That of the table before may be there.
+                    if nat.filter == Filter::Fenced {
+                        nat.put(nat.before.lines())?;
+                    }
+                    warnings.push(warning);
+                }
                 Err(cause) => return Err(undo_all(nats.get(..=index).unwrap_or_default(), cause)),
             },
         }
@@ -126,12 +154,14 @@ fn undo_all(nats: &[Nat], cause: ApplyError) -> ApplyError {
 }
 
 impl Nat {
-    fn open(family: Family, programs: Programs, wait: Wait) -> Result<Self, ApplyError> {
-        let before = read(&programs)?;
+    fn open(family: Family, programs: Programs, (filter, wait): (Filter, Wait)) -> Result<Self, ApplyError> {
+        let before = read(&programs, filter)?;
+        let without = filter == Filter::WithRedirection && !before.is_ours();
         Ok(Self {
             family,
             programs,
             before,
+            filter: if without { Filter::Unfenced } else { filter },
             wait,
         })
     }
@@ -147,7 +177,7 @@ impl Nat {
             outcome = self
                 .programs
                 .restore(&restore(now.lines(), &wanted(rules, &now)), self.wait);
-            let after = read(&self.programs)?;
+            let after = read(&self.programs, self.filter)?;
             if outcome.is_err() && after == now {
                 break;
             }
@@ -164,7 +194,7 @@ impl Nat {
 
     /// Puts our part of the table into a state.
     fn put(&self, lines: &Lines) -> Result<(), ApplyError> {
-        let now = read(&self.programs)?;
+        let now = read(&self.programs, self.filter)?;
         if now.lines() == lines {
             return Ok(());
         }
@@ -172,10 +202,20 @@ impl Nat {
     }
 }
 
-fn read(programs: &Programs) -> Result<NatTable, ApplyError> {
-    let error = |why| ApplyError::Save {
-        program: programs.save_name().to_owned(),
-        why,
+fn read(programs: &Programs, filter: Filter) -> Result<SavedTables, ApplyError> {
+    let parse = |text: &str| {
+        SavedTables::parse(text).map_err(|why| ApplyError::Save {
+            program: programs.save_name().to_owned(),
+            why,
+        })
     };
-    NatTable::parse(&programs.save()?).map_err(error)
+    let mut text = programs.save("nat")?;
+    let nat = parse(&text)?;
+    match filter {
+        Filter::Fenced => text += &programs.save("filter")?,
+        // A kernel without that table has no fence.
+        Filter::WithRedirection if nat.is_ours() => text += &programs.save("filter").unwrap_or_default(),
+        Filter::WithRedirection | Filter::Unfenced => return Ok(nat),
+    }
+    parse(&text)
 }

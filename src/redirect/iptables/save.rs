@@ -1,26 +1,26 @@
-//! Reads the nat table back from `iptables-save -t nat`, whichever version wrote it.
+//! Reads the tables nat and filter back from `iptables-save -t nat` and `-t filter`, whichever version wrote them.
 
-use super::{Direction, INBOUND_CHAIN, Lines, OUTBOUND_CHAIN};
-use crate::redirect::PortRange;
+use super::{Direction, FENCE_CHAIN, INBOUND_CHAIN, Lines, OUTBOUND_CHAIN};
 use crate::redirect::rules::{Matches, Rule, RuleSet, Target};
+use crate::redirect::{Connection, PortRange};
 use ipnet::IpNet;
 
-/// A nat table as `iptables-save` shows it; everything that is not ours is kept as text.
+/// The tables nat and filter as `iptables-save` shows them; everything that is not ours is kept as text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct NatTable {
+pub struct SavedTables {
     lines: Lines,
     foreign: Vec<String>,
 }
 
-/// A text that does not show a whole nat table.
+/// A text that does not show whole tables.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the table ends without COMMIT after {last:?}: iptables-save was cut short")]
 pub struct SaveError {
     last: String,
 }
 
-impl NatTable {
-    /// Reads what `iptables-save -t nat` printed; an empty text is an empty table.
+impl SavedTables {
+    /// Reads what `iptables-save` printed of either table or both; an empty text is an empty table.
     ///
     /// # Errors
     /// Where a table begins and does not end.
@@ -32,8 +32,8 @@ impl NatTable {
                 name = Some(begun);
             } else if line == "COMMIT" {
                 name = None;
-            } else if name == Some("nat") {
-                table.read(line);
+            } else if let Some(name) = name.filter(|name| ["nat", "filter"].contains(name)) {
+                table.read(name, line);
             }
         }
         if name.is_some() {
@@ -49,9 +49,21 @@ impl NatTable {
         &self.lines
     }
 
-    /// The lines that are not ours, in their order, without counters.
+    /// The lines of the nat table that are not ours, in their order, without counters.
     pub fn foreign(&self) -> &[String] {
         &self.foreign
+    }
+
+    /// Whether anything of ours is there.
+    pub fn is_ours(&self) -> bool {
+        let Lines {
+            inbound,
+            outbound,
+            fence,
+        } = &self.lines;
+        [inbound, outbound, fence]
+            .iter()
+            .any(|direction| direction.chain.is_some() || !direction.jumps.is_empty())
     }
 
     /// Our rules; `None` where a chain is missing or holds a rule that was not written here.
@@ -62,13 +74,23 @@ impl NatTable {
         Some(RuleSet {
             inbound: chain(&self.lines.inbound)?,
             outbound: chain(&self.lines.outbound)?,
+            fence: match self.lines.fence.chain {
+                Some(_) => chain(&self.lines.fence)?,
+                None => Vec::new(),
+            },
         })
     }
 
-    /// Whether `rules` are in force: both chains hold them, and exactly one jump of a kind leads to each.
+    /// Whether `rules` are in force: the chains hold them, and exactly one jump of a kind leads to each.
     pub fn enforces(&self, rules: &RuleSet) -> bool {
         let reached = |jumps: &[String]| !jumps.is_empty() && jumps.iter().all(|jump| is_single(jumps, jump));
-        reached(&self.lines.inbound.jumps)
+        let fence = &self.lines.fence.jumps;
+        let fenced = match rules.fence.is_empty() {
+            true => fence.is_empty(),
+            false => reached(fence) && fence.iter().all(|jump| is_unconditional(jump)),
+        };
+        fenced
+            && reached(&self.lines.inbound.jumps)
             && reached(&self.lines.outbound.jumps)
             && self.rules().is_some_and(|shown| shown.redirects_alike(rules))
     }
@@ -87,13 +109,15 @@ impl NatTable {
             .flat_map(|direction| direction.jumps.iter().map(String::as_str))
     }
 
-    fn read(&mut self, line: &str) {
+    fn read(&mut self, table: &str, line: &str) {
+        let is_nat = table == "nat";
         if let Some(chain) = line.strip_prefix(':') {
             match chain.split_whitespace().next() {
-                Some(INBOUND_CHAIN) => self.lines.inbound.chain = Some(Vec::new()),
-                Some(OUTBOUND_CHAIN) => self.lines.outbound.chain = Some(Vec::new()),
-                Some(name) => self.foreign.push(format!(":{name}")),
-                None => {}
+                Some(FENCE_CHAIN) if !is_nat => self.lines.fence.chain = Some(Vec::new()),
+                Some(INBOUND_CHAIN) if is_nat => self.lines.inbound.chain = Some(Vec::new()),
+                Some(OUTBOUND_CHAIN) if is_nat => self.lines.outbound.chain = Some(Vec::new()),
+                Some(name) if is_nat => self.foreign.push(format!(":{name}")),
+                Some(_) | None => {}
             }
             return;
         }
@@ -103,7 +127,11 @@ impl NatTable {
         let jumps_to = |target: &str| words(rest).is_some_and(|words| words.ends_with(&["-j".into(), target.into()]));
         let inbound = &mut self.lines.inbound;
         let outbound = &mut self.lines.outbound;
+        let fence = &mut self.lines.fence;
         match chain {
+            FENCE_CHAIN if !is_nat => fence.chain.get_or_insert_default().push(line.to_owned()),
+            "OUTPUT" if !is_nat && jumps_to(FENCE_CHAIN) => fence.jumps.push(line.to_owned()),
+            _ if !is_nat => {}
             INBOUND_CHAIN => inbound.chain.get_or_insert_default().push(line.to_owned()),
             OUTBOUND_CHAIN => outbound.chain.get_or_insert_default().push(line.to_owned()),
             "PREROUTING" if jumps_to(INBOUND_CHAIN) => inbound.jumps.push(line.to_owned()),
@@ -118,7 +146,7 @@ fn is_single(jumps: &[String], jump: &str) -> bool {
 }
 
 /// Whether a jump has no condition: a comment, at most.
-fn is_unconditional(jump: &str) -> bool {
+pub(super) fn is_unconditional(jump: &str) -> bool {
     let rest = jump.splitn(3, ' ').nth(2).unwrap_or_default();
     words(rest).is_some_and(|words| match words.as_slice() {
         [m, comment, flag, _, j, _] => m == "-m" && comment == "comment" && flag == "--comment" && j == "-j",
@@ -126,6 +154,12 @@ fn is_unconditional(jump: &str) -> bool {
         _ => false,
     })
 }
+
+/// The matches that rules use.
+const MATCHES: [&str; 7] = ["comment", "conntrack", "icmp6", "multiport", "owner", "tcp", "udp"];
+
+/// What a rejection says where nothing else is asked for, by family.
+const REJECTIONS: [&str; 2] = ["icmp-port-unreachable", "icmp6-port-unreachable"];
 
 /// Reads a line `-A CHAIN …`; `None` where it says anything that the rules never say.
 fn rule(line: &str) -> Option<Rule> {
@@ -138,17 +172,21 @@ fn rule(line: &str) -> Option<Rule> {
     while let Some(word) = words.next() {
         let value = words.next()?;
         match word {
-            "-m" if ["comment", "multiport", "owner", "tcp"].contains(&value) => {}
+            "-m" if MATCHES.contains(&value) => {}
             "--comment" => value.clone_into(&mut comment),
             "-j" if value == "RETURN" => target = Some(Target::Return),
+            "-j" if value == "REJECT" => target = Some(Target::Reject),
+            "--reject-with" if REJECTIONS.contains(&value) => {}
             "-j" if value == "REDIRECT" => target = Some(Target::Redirect(redirect_port(&mut words)?)),
             "--tcp-flags" => matches.opening = value == "FIN,SYN,RST,ACK" && words.next()? == "SYN",
             _ => condition(&mut matches, word, value)?,
         }
     }
+    // Of these two, no rule asks the protocol alone.
+    let whole = matches.udp_port != Some(0) && matches.icmpv6 != Some(0);
     Some(Rule {
         matches,
-        target: target?,
+        target: target.filter(|_| whole)?,
         comment,
     })
 }
@@ -164,6 +202,17 @@ fn condition(matches: &mut Matches, word: &str, value: &str) -> Option<()> {
         "-d" => matches.to.push(net(value)?),
         "-o" if value == "lo" => matches.loopback = true,
         "-p" if value == "tcp" || value == "6" => matches.tcp = true,
+        "-p" if value == "udp" || value == "17" => matches.udp_port = Some(0),
+        "-p" if value == "ipv6-icmp" || value == "58" => matches.icmpv6 = Some(0),
+        "--icmpv6-type" => matches.icmpv6 = Some(value.parse().ok()?),
+        "--ctstate" => {
+            matches.connection = Some(match value {
+                "RELATED,ESTABLISHED" | "ESTABLISHED,RELATED" => Connection::Known,
+                "DNAT" => Connection::Redirected,
+                _ => return None,
+            });
+        }
+        "--dport" if matches.udp_port.is_some() => matches.udp_port = Some(value.parse().ok()?),
         "--dport" | "--dports" => matches.ports = value.split(',').map(range).collect::<Option<_>>()?,
         "--uid-owner" => matches.uid = Some(value.parse().ok()?),
         "--gid-owner" => matches.gid = Some(value.parse().ok()?),

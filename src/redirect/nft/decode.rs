@@ -3,7 +3,7 @@
 use super::encode::{NEW_CHAIN, NEW_ELEMENTS, NEW_RULE, list_elements, list_rules, read_element};
 use super::netlink::{MessageKind, attribute, attributes, number, text};
 use super::set::Element;
-use super::{Chain, PRIORITY, TABLE, Table, TableFamily, expression};
+use super::{Chain, TABLE, Table, TableFamily, expression};
 use crate::redirect::rules::{Rule, RuleSet};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -135,6 +135,7 @@ impl Listing {
         let rules = RuleSet {
             inbound: self.chain(Chain::Prerouting)?,
             outbound: self.chain(Chain::Output)?,
+            fence: self.chain(Chain::Fence)?,
         };
         Ok(Some(Table { family, rules }))
     }
@@ -175,7 +176,9 @@ impl ListedRule {
 
 fn is_base_chain(name: &str, object: &[u8]) -> bool {
     let hook = attribute(object, 4).unwrap_or_default();
-    Chain::from_name(name).is_some_and(|chain| number(hook, 1) == Some(chain.hook()))
-        && number(hook, 2).is_some_and(|priority| priority.to_be_bytes() == PRIORITY.to_be_bytes())
-        && text(object, 7) == Some("nat")
+    Chain::from_name(name).is_some_and(|chain| {
+        number(hook, 1) == Some(chain.hook())
+            && number(hook, 2).is_some_and(|priority| priority.to_be_bytes() == chain.priority().to_be_bytes())
+            && text(object, 7) == Some(chain.kind())
+    })
 }

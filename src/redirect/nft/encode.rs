@@ -2,7 +2,7 @@
 
 use super::netlink::{Attributes, Batch, dump_request};
 use super::set::{self, Element, Key};
-use super::{Chain, PRIORITY, TABLE, Table, TableFamily, expression};
+use super::{Chain, TABLE, Table, TableFamily, expression};
 use crate::redirect::rules::Rule;
 
 /// `NFT_MSG_*`.
@@ -50,10 +50,10 @@ pub fn replace(table: &Table) -> Batch {
 fn push_table(batch: &mut Batch, table: &Table, flags: u16) {
     let family = table.family.number();
     batch.push(NEW_TABLE, flags, family, &named(1));
-    for (chain, rules) in [
-        (Chain::Prerouting, &table.rules.inbound),
-        (Chain::Output, &table.rules.outbound),
-    ] {
+    for chain in Chain::ALL {
+        let Some(rules) = chain.rules(&table.rules) else {
+            continue;
+        };
         batch.push(NEW_CHAIN, CREATE, family, &base_chain(chain));
         for (index, rule) in rules.iter().enumerate() {
             let name = chain.set_name(index);
@@ -101,12 +101,12 @@ fn named(kind: u16) -> Attributes {
 fn base_chain(chain: Chain) -> Attributes {
     let hook = Attributes::default()
         .number(1, chain.hook())
-        .bytes(2, &PRIORITY.to_be_bytes());
+        .bytes(2, &chain.priority().to_be_bytes());
     named(1)
         .text(3, chain.name())
         .nest(4, &hook)
         .number(5, ACCEPT)
-        .text(7, "nat")
+        .text(7, chain.kind())
 }
 
 fn rule_attributes(chain: Chain, (rule, family): (&Rule, TableFamily), set: Option<(Key, &str)>) -> Attributes {

@@ -5,8 +5,8 @@
 use super::TableFamily;
 use super::netlink::{Attributes, attribute, attributes, number, text};
 use super::set::{self, Element, Key};
-use crate::redirect::Family;
 use crate::redirect::rules::{Matches, Rule, Target};
+use crate::redirect::{Connection, Family};
 use std::collections::BTreeMap;
 
 /// `NFTA_LIST_ELEM`, `NFTA_EXPR_NAME`, `NFTA_EXPR_DATA`.
@@ -30,6 +30,8 @@ enum Field {
     Meta(u32),
     /// `payload`: base (`NFT_PAYLOAD_*_HEADER`), offset and length in bytes.
     Payload(u32, u32, u32),
+    /// `ct`, by its `NFT_CT_*` key.
+    Connection(u32),
 }
 
 const OIFNAME: Field = Field::Meta(7);
@@ -39,17 +41,43 @@ const NFPROTO: Field = Field::Meta(15);
 const L4PROTO: Field = Field::Meta(16);
 const TCP_DPORT: Field = Field::Payload(2, 2, 2);
 const TCP_FLAGS: Field = Field::Payload(2, 13, 1);
+/// UDP has it where TCP has it.
+const UDP_DPORT: Field = TCP_DPORT;
+const ICMPV6_TYPE: Field = Field::Payload(2, 0, 1);
 
-/// `IPPROTO_TCP`.
+/// `IPPROTO_TCP`, `IPPROTO_UDP` and `IPPROTO_ICMPV6`.
 const TCP: u8 = 6;
+const UDP: u8 = 17;
+const ICMPV6: u8 = 58;
 /// `NFPROTO_IPV4`, `NFPROTO_IPV6`.
 const IPV4: u8 = 2;
 const IPV6: u8 = 10;
 /// FIN, SYN, RST and ACK of the TCP flags, and SYN alone.
 const OPENING_MASK: u8 = 0x17;
 const SYN: u8 = 0x02;
+/// `NFT_CMP_EQ` and `NFT_CMP_NEQ`.
+const EQUAL: u32 = 0;
+const UNEQUAL: u32 = 1;
 /// The loop-back device, as long as a device's name can be (`IFNAMSIZ`).
 const LOOPBACK: [u8; 16] = *b"lo\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
+
+impl Connection {
+    /// What is loaded: `NFT_CT_STATE` or `NFT_CT_STATUS`.
+    const fn field(self) -> Field {
+        match self {
+            Self::Known => Field::Connection(0),
+            Self::Redirected => Field::Connection(2),
+        }
+    }
+
+    /// The bits one of which is set: established and related (`NF_CT_STATE_BIT`), `IPS_DST_NAT`.
+    const fn bits(self) -> u32 {
+        match self {
+            Self::Known => 0x6,
+            Self::Redirected => 0x20,
+        }
+    }
+}
 
 impl Key {
     const fn field(self) -> Field {
@@ -87,8 +115,26 @@ impl Key {
 
 /// The expressions of a rule in a table of `family`; `set` is the set that holds its list, where it has one.
 pub(super) fn write(rule: &Rule, set: Option<(Key, &str)>, family: TableFamily) -> Attributes {
-    let matches = &rule.matches;
     let mut list = Expressions::default();
+    conditions(&mut list, &rule.matches, family);
+    if let Some((key, name)) = set {
+        // In a table for one family the question would be idle, and nft 1.0 cannot show a rule that asks it.
+        if let Some(protocol) = key.protocol().filter(|_| family == TableFamily::Inet) {
+            list.equals(NFPROTO, &[protocol]);
+        }
+        list.load(key.field());
+        list.push("lookup", &Attributes::default().text(1, name).number(2, REG));
+    }
+    target(&mut list, rule.target, family);
+    list.0
+}
+
+fn conditions(list: &mut Expressions, matches: &Matches, family: TableFamily) {
+    if let Some(connection) = matches.connection {
+        list.load(connection.field());
+        list.push("bitwise", &bitwise(&connection.bits().to_ne_bytes()));
+        list.push("cmp", &compare(UNEQUAL, &0_u32.to_ne_bytes()));
+    }
     if let Some(uid) = matches.uid {
         list.equals(SKUID, &uid.to_ne_bytes());
     }
@@ -101,20 +147,26 @@ pub(super) fn write(rule: &Rule, set: Option<(Key, &str)>, family: TableFamily) 
     if matches.tcp {
         list.equals(L4PROTO, &[TCP]);
     }
+    if let Some(port) = matches.udp_port {
+        list.equals(L4PROTO, &[UDP]);
+        list.equals(UDP_DPORT, &port.to_be_bytes());
+    }
+    if let Some(kind) = matches.icmpv6 {
+        if family == TableFamily::Inet {
+            list.equals(NFPROTO, &[IPV6]);
+        }
+        list.equals(L4PROTO, &[ICMPV6]);
+        list.equals(ICMPV6_TYPE, &[kind]);
+    }
     if matches.opening {
         list.load(TCP_FLAGS);
-        list.push("bitwise", &bitwise(OPENING_MASK));
-        list.push("cmp", &compare(&[SYN]));
+        list.push("bitwise", &bitwise(&[OPENING_MASK]));
+        list.push("cmp", &compare(EQUAL, &[SYN]));
     }
-    if let Some((key, name)) = set {
-        // In a table for one family the question would be idle, and nft 1.0 cannot show a rule that asks it.
-        if let Some(protocol) = key.protocol().filter(|_| family == TableFamily::Inet) {
-            list.equals(NFPROTO, &[protocol]);
-        }
-        list.load(key.field());
-        list.push("lookup", &Attributes::default().text(1, name).number(2, REG));
-    }
-    match rule.target {
+}
+
+fn target(list: &mut Expressions, target: Target, family: TableFamily) {
+    match target {
         Target::Return => {
             let verdict = Attributes::default().nest(DATA_VERDICT, &Attributes::default().number(VERDICT_CODE, RETURN));
             list.push(
@@ -131,8 +183,11 @@ pub(super) fn write(rule: &Rule, set: Option<(Key, &str)>, family: TableFamily) 
             );
             list.push("redir", &Attributes::default().number(1, REG));
         }
+        Target::Reject => {
+            let (kind, code) = family.rejection();
+            list.push("reject", &Attributes::default().number(1, kind).bytes(2, &[code]));
+        }
     }
-    list.0
 }
 
 #[derive(Default)]
@@ -147,6 +202,7 @@ impl Expressions {
     fn load(&mut self, field: Field) {
         match field {
             Field::Meta(key) => self.push("meta", &Attributes::default().number(1, REG).number(2, key)),
+            Field::Connection(key) => self.push("ct", &Attributes::default().number(1, REG).number(2, key)),
             Field::Payload(base, offset, length) => {
                 let data = Attributes::default()
                     .number(1, REG)
@@ -160,7 +216,7 @@ impl Expressions {
 
     fn equals(&mut self, field: Field, value: &[u8]) {
         self.load(field);
-        self.push("cmp", &compare(value));
+        self.push("cmp", &compare(EQUAL, value));
     }
 }
 
@@ -168,18 +224,17 @@ fn value(bytes: &[u8]) -> Attributes {
     Attributes::default().bytes(DATA_VALUE, bytes)
 }
 
-/// `NFTA_CMP_OP` 0 is `NFT_CMP_EQ`.
-fn compare(bytes: &[u8]) -> Attributes {
-    Attributes::default().number(1, REG).number(2, 0).nest(3, &value(bytes))
+fn compare(operator: u32, bytes: &[u8]) -> Attributes {
+    let registers = Attributes::default().number(1, REG).number(2, operator);
+    registers.nest(3, &value(bytes))
 }
 
-fn bitwise(mask: u8) -> Attributes {
-    Attributes::default()
-        .number(1, REG)
-        .number(2, REG)
-        .number(3, 1)
-        .nest(4, &value(&[mask]))
-        .nest(5, &value(&[0]))
+fn bitwise<const N: usize>(mask: &[u8; N]) -> Attributes {
+    let registers = Attributes::default().number(1, REG).number(2, REG);
+    registers
+        .number(3, u32::try_from(N).unwrap_or(u32::MAX))
+        .nest(4, &value(mask))
+        .nest(5, &value(&[0; N]))
 }
 
 /// Reads the expressions of a rule back; `None` where they do what no rule of ours does.
@@ -193,6 +248,8 @@ pub(super) fn read(
         target: None,
         register: Register::Empty,
         protocol: None,
+        transport: None,
+        family,
         implied: (family == TableFamily::Ip).then_some(IPV4),
         sets,
     };
@@ -202,7 +259,13 @@ pub(super) fn read(
         }
         rule.step(text(expression, EXPR_NAME)?, attribute(expression, EXPR_DATA)?)?;
     }
-    Some((rule.matches, rule.target?))
+    let asked = [rule.protocol, rule.protocol.or(rule.implied)];
+    let fits = match (rule.transport, &rule.matches) {
+        (None | Some(TCP), _) => true,
+        (Some(UDP), matches) => matches.udp_port.is_some(),
+        (Some(_), matches) => matches.icmpv6.is_some() && asked.contains(&Some(IPV6)),
+    };
+    Some((rule.matches, rule.target.filter(|_| fits)?))
 }
 
 struct Reading<'a> {
@@ -210,6 +273,8 @@ struct Reading<'a> {
     target: Option<Target>,
     register: Register,
     protocol: Option<u8>,
+    transport: Option<u8>,
+    family: TableFamily,
     /// The protocol of everything in a table for one family.
     implied: Option<u8>,
     sets: &'a BTreeMap<String, Vec<Element>>,
@@ -220,6 +285,8 @@ enum Register {
     Field(Field),
     /// The TCP flags under the mask.
     Flags,
+    /// State or status of the connection under the mask.
+    Connection(Connection),
     Port(u16),
 }
 
@@ -227,6 +294,12 @@ impl Reading<'_> {
     fn step(&mut self, name: &str, data: &[u8]) -> Option<()> {
         match name {
             "meta" => self.register = Register::Field(Field::Meta(loaded(data, number(data, 2)?)?)),
+            "ct" => self.register = Register::Field(Field::Connection(loaded(data, number(data, 2)?)?)),
+            "reject" => {
+                let (kind, code) = self.family.rejection();
+                let ours = number(data, 1)? == kind && attribute(data, 2)? == [code];
+                self.target = Some(ours.then_some(Target::Reject)?);
+            }
             "payload" => {
                 let field = Field::Payload(number(data, 2)?, number(data, 3)?, number(data, 4)?);
                 self.register = Register::Field(loaded(data, field)?);
@@ -248,24 +321,45 @@ impl Reading<'_> {
 
     fn mask(&mut self, data: &[u8]) -> Option<()> {
         let bytes = |kind| attribute(attribute(data, kind)?, DATA_VALUE);
-        let flags = matches!(self.register, Register::Field(TCP_FLAGS));
-        let masked = bytes(4)? == [OPENING_MASK] && bytes(5)? == [0];
-        (flags && masked).then(|| self.register = Register::Flags)
+        let (mask, xor) = (bytes(4)?, bytes(5)?);
+        let Register::Field(field) = self.register else {
+            return None;
+        };
+        let of = |connection: &Connection| connection.field() == field && mask == connection.bits().to_ne_bytes();
+        self.register = match [Connection::Known, Connection::Redirected].into_iter().find(of) {
+            Some(connection) => Register::Connection(connection),
+            None => (field == TCP_FLAGS && mask == [OPENING_MASK]).then_some(Register::Flags)?,
+        };
+        xor.iter().all(|&byte| byte == 0).then_some(())
     }
 
     fn compare(&mut self, data: &[u8]) -> Option<()> {
         let bytes = attribute(attribute(data, 3)?, DATA_VALUE)?;
         let owner = || bytes.try_into().ok().map(u32::from_ne_bytes);
-        let equal = number(data, 1)? == REG && number(data, 2)? == 0;
+        let operator = number(data, 2)?;
+        let unset = operator == UNEQUAL && bytes == 0_u32.to_ne_bytes();
         match self.register {
-            _ if !equal => return None,
+            _ if number(data, 1)? != REG => return None,
+            Register::Connection(connection) if unset => self.matches.connection = Some(connection),
+            _ if operator != EQUAL => return None,
             Register::Field(SKUID) => self.matches.uid = Some(owner()?),
             Register::Field(SKGID) => self.matches.gid = Some(owner()?),
             Register::Field(OIFNAME) if bytes == LOOPBACK => self.matches.loopback = true,
-            Register::Field(L4PROTO) if bytes == [TCP] => self.matches.tcp = true,
+            Register::Field(L4PROTO) => {
+                self.transport = Some(*bytes.first()?);
+                self.matches.tcp = self.transport == Some(TCP);
+            }
+            Register::Field(UDP_DPORT) if self.transport == Some(UDP) => {
+                self.matches.udp_port = Some(u16::from_be_bytes(bytes.try_into().ok()?));
+            }
+            Register::Field(ICMPV6_TYPE) if self.transport == Some(ICMPV6) => {
+                self.matches.icmpv6 = Some(*bytes.first()?);
+            }
             Register::Field(NFPROTO) => self.protocol = Some(*bytes.first()?),
             Register::Flags if bytes == [SYN] => self.matches.opening = true,
-            Register::Field(_) | Register::Flags | Register::Empty | Register::Port(_) => return None,
+            Register::Field(_) | Register::Flags | Register::Connection(_) | Register::Empty | Register::Port(_) => {
+                return None;
+            }
         }
         self.register = Register::Empty;
         Some(())

@@ -1,6 +1,7 @@
 //! The table in the words of nft(8), for people: sets are written out where they are asked.
 
 use super::{Chain, Table, TableFamily};
+use crate::redirect::Connection;
 use crate::redirect::rules::{Matches, Rule, Target};
 use std::fmt;
 
@@ -11,16 +12,17 @@ impl fmt::Display for Table {
             TableFamily::Ip => "ip",
         };
         writeln!(f, "table {family} {} {{", super::TABLE)?;
-        for (chain, rules) in [
-            (Chain::Prerouting, &self.rules.inbound),
-            (Chain::Output, &self.rules.outbound),
-        ] {
-            let name = chain.name();
-            writeln!(f, "  chain {name} {{")?;
+        for chain in Chain::ALL {
+            let Some(rules) = chain.rules(&self.rules) else {
+                continue;
+            };
+            writeln!(f, "  chain {} {{", chain.name())?;
             writeln!(
                 f,
-                "    type nat hook {name} priority {}; policy accept;",
-                super::PRIORITY
+                "    type {} hook {} priority {}; policy accept;",
+                chain.kind(),
+                chain.hook_name(),
+                chain.priority()
             )?;
             rules
                 .iter()
@@ -36,6 +38,7 @@ fn statement(rule: &Rule) -> String {
     words.push(match rule.target {
         Target::Return => "return".to_owned(),
         Target::Redirect(port) => format!("redirect to :{port}"),
+        Target::Reject => "reject".to_owned(),
     });
     words.push(format!("comment \"{}\"", rule.comment));
     words.join(" ")
@@ -43,10 +46,16 @@ fn statement(rule: &Rule) -> String {
 
 fn conditions(matches: &Matches) -> Vec<String> {
     let mut words = Vec::new();
+    words.extend(matches.connection.map(|connection| match connection {
+        Connection::Known => "ct state established,related".to_owned(),
+        Connection::Redirected => "ct status dnat".to_owned(),
+    }));
     words.extend(matches.uid.map(|uid| format!("meta skuid {uid}")));
     words.extend(matches.gid.map(|gid| format!("meta skgid {gid}")));
     words.extend(matches.loopback.then(|| "oifname \"lo\"".to_owned()));
     words.extend((matches.tcp && matches.ports.is_empty()).then(|| "meta l4proto tcp".to_owned()));
+    words.extend(matches.udp_port.map(|port| format!("udp dport {port}")));
+    words.extend(matches.icmpv6.map(|kind| format!("icmpv6 type {kind}")));
     words.extend(
         matches
             .opening

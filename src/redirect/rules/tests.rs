@@ -33,7 +33,7 @@ pub(in crate::redirect) fn redirections() -> impl Strategy<Value = Redirection> 
         owners,
         listed,
         (list(), list()),
-        (subnets(), subnets()),
+        (subnets(), subnets(), prop::option::of(subnets())),
     )
         .prop_map(
             |((inbound_port, outbound_port), (proxy_uid, proxy_gid, opening), listed, ports, subnets)| Redirection {
@@ -47,6 +47,7 @@ pub(in crate::redirect) fn redirections() -> impl Strategy<Value = Redirection> 
                 skip_inbound_subnets: subnets.0,
                 skip_outbound_subnets: subnets.1,
                 new_connections_only: opening,
+                fence: subnets.2.map(|name_servers| Fence { name_servers }),
             },
         )
 }
