@@ -1,4 +1,4 @@
-# The webhook, the command line, the programs of pods and those of nodes in an empty image: static binaries, no shell, not root.
+# The webhook, the egress gateway, the command line, the programs of pods and those of nodes in an empty image: static binaries, no shell, not root.
 # docs/image.md says what is in it, and how to build it for several architectures.
 
 # For the same bytes in a year name it by digest: what is linked statically, the C library among it, is this image's.

@@ -100,8 +100,11 @@ impl Surroundings {
 
 /// Compiles every policy, those for the gateway where there is one, and says what becomes of all of them.
 pub fn compile(policies: &Policies, surroundings: &Surroundings) -> Compiled {
-    let has_enforcer = |policy: &Policy| policy.placement == Placement::Client || surroundings.gateway.is_some();
-    let is_enforced = |policy: &&Policy| has_enforcer(policy) && policy.refusals().is_empty();
+    let is_enforced = |policy: &&Policy| match policy.placement {
+        Placement::Client => policy.refusals().is_empty(),
+        // What it cannot enforce it closes, for which that has to come there.
+        Placement::Gateway => surroundings.gateway.is_some(),
+    };
     let accepted = Policies::new(policies.iter().filter(is_enforced).cloned());
     let mut spaces = accepted.namespaces();
     let is_cluster_wide = |policy: &Policy| policy.id.namespace.is_none();

@@ -128,6 +128,17 @@ fn datagrams_wait_for_another_way() {
 }
 
 #[test]
+fn what_the_gateway_refuses_is_sent_there_to_be_closed() {
+    let refused =
+        json!({"hosts": ["*.a.example"], "ports": [{"port": 5432, "protocol": "TCP"}], "allowlist": "Enabled"});
+    let compiled = with_gateway([("shop/a", refused)]);
+    assert_eq!(ways(&compiled), ["shop outrigger-outside:5432 gate.linkerd:5432"]);
+    assert!(networks(&compiled).contains(&"shop outrigger-outside Deny ".to_owned()));
+    assert_eq!(fences(&compiled).len(), 1);
+    assert_eq!(verdicts(&compiled), ["EgressPolicy/shop/a HostHidden NotAccepted"]);
+}
+
+#[test]
 fn a_port_is_for_one_placement() {
     let compiled = with_gateway([
         (
