@@ -8,6 +8,7 @@
 //! lenient decoder, and the API server refuses it in its own words.
 
 mod image;
+pub mod label;
 pub mod manifest;
 mod quantity;
 pub mod structure;

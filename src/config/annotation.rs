@@ -25,9 +25,6 @@ pub const CONTROL_PLANE_NS: &str = "linkerd.io/control-plane-ns";
 /// Label: namespace of the workload.
 pub const WORKLOAD_NS: &str = "linkerd.io/workload-ns";
 
-/// Label: the workload's service account, where the values ask for it: a `NetworkPolicy` can select pods by nothing else of it.
-pub const SERVICE_ACCOUNT: &str = "outrigger.linkerd.io/service-account";
-
 /// Label of the control plane's own objects, which the injector leaves alone.
 pub const CONTROL_PLANE_COMPONENT: &str = "linkerd.io/control-plane-component";
 

@@ -1,12 +1,9 @@
 //! The label that names a pod's owner.
 
 use crate::config::annotation;
+use crate::pod::label::{LABEL_LENGTH, label_value};
 use crate::pod::workload::Kind;
-use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
-
-/// The longest label value that the API server takes.
-const LABEL_LENGTH: usize = 63;
 
 /// What a pod belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,20 +38,6 @@ impl Owner {
     }
 }
 
-/// `name` where it fits, else its start and eight hex digits of its SHA-256.
-pub(super) fn label_value(name: &str) -> String {
-    if name.len() <= LABEL_LENGTH {
-        return name.to_owned();
-    }
-    let mut digits = format!("{:x}", Sha256::digest(name.as_bytes()));
-    digits.truncate(8);
-    let start: String = name.chars().take(LABEL_LENGTH - 1 - digits.len()).collect();
-    format!(
-        "{}-{digits}",
-        start.trim_end_matches(|c: char| !c.is_ascii_alphanumeric())
-    )
-}
-
 /// Whether the API server takes `value` for a label: alphanumerics, with dashes, underscores and dots between them.
 fn is_label_value(value: &str) -> bool {
     let inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
@@ -65,19 +48,6 @@ fn is_label_value(value: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn long_names_stay_apart() {
-        let (one, two) = (
-            label_value(&format!("{}-a", "x".repeat(70))),
-            label_value(&format!("{}-b", "x".repeat(70))),
-        );
-        assert_ne!(one, two);
-        assert_eq!(one.len(), LABEL_LENGTH);
-        assert_eq!(label_value("web"), "web");
-        let dotted = label_value(&format!("{}.{}", "y".repeat(53), "z".repeat(20)));
-        assert!(dotted.starts_with(&format!("{}-", "y".repeat(53))), "{dotted}");
-    }
 
     #[test]
     fn what_is_no_label_gets_none() {

@@ -1,9 +1,9 @@
 //! Annotations and labels of an injected pod.
 
-use super::labels::label_value;
 use super::{Owner, Redirection};
 use crate::config::annotation;
 use crate::config::{Config, Installation, Variant};
+use crate::pod::label::{self, label_value};
 use crate::pod::{DEFAULT_ACCOUNT, Pod};
 use std::collections::BTreeMap;
 
@@ -45,7 +45,7 @@ impl Metadata {
         if installation.values.outrigger.service_account_label {
             let account = pod.service_account().unwrap_or(DEFAULT_ACCOUNT);
             self.labels
-                .insert(annotation::SERVICE_ACCOUNT.to_owned(), label_value(account));
+                .insert(label::SERVICE_ACCOUNT.to_owned(), label_value(account));
         }
     }
 
@@ -88,11 +88,19 @@ mod tests {
             let installation = Installation::from_document(document, Some("anchors"), "linkerd").unwrap();
             let mut metadata = Metadata::default();
             metadata.label_account(&installation, &Pod::new(&json!({"spec": spec})));
-            metadata.labels.remove(annotation::SERVICE_ACCOUNT)
+            metadata.labels.remove(label::SERVICE_ACCOUNT)
         };
-        assert_eq!(labels(true, json!({"serviceAccountName": "web"})).as_deref(), Some("web"));
+        assert_eq!(
+            labels(true, json!({"serviceAccountName": "web"})).as_deref(),
+            Some("web")
+        );
         assert_eq!(labels(true, json!({})).as_deref(), Some("default"));
-        assert_eq!(labels(true, json!({"serviceAccountName": "a".repeat(70)})).unwrap().len(), 63);
+        assert_eq!(
+            labels(true, json!({"serviceAccountName": "a".repeat(70)}))
+                .unwrap()
+                .len(),
+            63
+        );
         assert_eq!(labels(false, json!({"serviceAccountName": "web"})), None);
     }
 }

@@ -5,10 +5,9 @@
 //! say how to inject, not that it was done. Applying this twice changes nothing more.
 
 use super::{DEBUG, NETWORK_VALIDATOR, PROXY, PROXY_INIT, volumes};
-use crate::config::annotation::{
-    CNI_RESOURCE, CONTROL_PLANE_COMPONENT, INJECT, NODE_SELECTOR, OWNER_NAME, SERVICE_ACCOUNT,
-};
+use crate::config::annotation::{CNI_RESOURCE, CONTROL_PLANE_COMPONENT, INJECT, NODE_SELECTOR, OWNER_NAME};
 use crate::config::values::LOCK_VOLUME;
+use crate::pod::label::SERVICE_ACCOUNT;
 use crate::pod::workload::Kind;
 use crate::pod::{Pod, container_name, list, text};
 use serde_json::{Map, Value};

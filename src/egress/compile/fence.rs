@@ -3,7 +3,8 @@
 use super::status::Programmed;
 use super::{MANAGED_BY, POLICY, Surroundings, route};
 use crate::egress::policy::Policy;
-use crate::egress::spec::{Mode, Placement, Workloads};
+use crate::egress::spec::{Mode, Operator, Placement, Requirement, Selector, Workloads};
+use crate::pod::label::{SERVICE_ACCOUNT, label_value};
 use serde_json::{Value, json};
 
 /// Where Kubernetes has its name servers, and their label.
@@ -28,7 +29,6 @@ pub(super) fn around(
         };
         return None;
     }
-    let selector = policy.workloads.as_ref().and_then(|it| it.pod_selector.as_ref());
     let networks: Vec<_> = surroundings
         .cluster_networks
         .iter()
@@ -49,7 +49,7 @@ pub(super) fn around(
             "annotations": {POLICY: policy.id.to_string()},
         },
         "spec": {
-            "podSelector": selector.map_or_else(|| json!({}), |selector| json!(selector)),
+            "podSelector": policy.workloads.as_ref().map_or_else(Selector::default, selector),
             "policyTypes": ["Egress"],
             "egress": [
                 {"to": [name_servers], "ports": [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]},
@@ -60,15 +60,28 @@ pub(super) fn around(
     }))
 }
 
+/// The pods of `workloads`: those of service accounts by the label that injection gives them.
+fn selector(workloads: &Workloads) -> Selector {
+    let mut selector = workloads.pod_selector.clone().unwrap_or_default();
+    if !workloads.service_accounts.is_empty() {
+        selector.match_expressions.push(Requirement {
+            key: SERVICE_ACCOUNT.to_owned(),
+            operator: Operator::In,
+            values: workloads
+                .service_accounts
+                .iter()
+                .map(|name| label_value(name))
+                .collect(),
+        });
+    }
+    selector
+}
+
 /// Why none can be made: it would close too much, or says what a `NetworkPolicy` cannot.
 fn objection(policy: &Policy, (namespace, here): (&str, &[&Policy]), surroundings: &Surroundings) -> Option<String> {
-    let has_accounts = |workloads: &Workloads| !workloads.service_accounts.is_empty();
     let direct = here.iter().find(|other| other.placement == Placement::Client);
     if surroundings.cluster_networks.is_empty() {
         return Some("no network of the cluster is given".to_owned());
-    }
-    if policy.workloads.as_ref().is_some_and(has_accounts) {
-        return Some("it does not know service accounts: expected a podSelector alone".to_owned());
     }
     if policy.id.namespace.is_none()
         && !here
