@@ -14,6 +14,9 @@
 //! So where the allowlist is on, a port that asks for TLS gets routes of TLS, and the rest of it is closed. Where it is off,
 //! the rest has to pass: such a port gets routes of HTTP, which send the listed hosts to HTTPS, and TLS passes as it is.
 
+mod conditions;
+pub mod hindrance;
+pub mod kinds;
 mod network;
 mod plan;
 mod route;
