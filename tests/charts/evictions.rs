@@ -28,12 +28,12 @@ fn a_replica_is_given_longer_than_it_takes_to_stop() {
 
 #[test]
 fn no_pod_keeps_its_node_from_being_taken_away() {
-    let all = "--set=probe.enabled=true,cniEnabled=true,certificates.clients.name=api-servers";
+    let all = "--set=probe.enabled=true,cniEnabled=true,certificates.clients.name=api-servers,egress.enabled=true,egress.controller.enabled=true";
     for mode in ["self", "secret"] {
         let mode = format!("--set=certificates.mode={mode}");
         let rendered = objects(&printed(&["install", "--ha", all, &mode]), &[]);
         let deployments = of_kind(&rendered, "Deployment");
-        assert_eq!(deployments.len(), 2);
+        assert_eq!(deployments.len(), 3);
         for deployment in deployments {
             for volume in deployment["spec"]["template"]["spec"]["volumes"].as_array().unwrap() {
                 let is_elsewhere = ELSEWHERE.iter().any(|kind| !volume[kind].is_null());

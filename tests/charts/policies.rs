@@ -51,7 +51,7 @@ async fn the_pods_of_both_charts_are_admitted_under_their_policies() {
         ["linkerd", "linkerd-cni", "shop"].map(|name| Namespace::create_named(&client, name, &[], &[]));
     let (webhook, plugin) = (webhook.await, plugin.await);
     shop.await;
-    let probing = "--set=probe.enabled=true,probe.namespaces={shop}";
+    let probing = "--set=probe.enabled=true,probe.namespaces={shop},egress.enabled=true,egress.controller.enabled=true";
     let command = ["install", "--ha", "--server-version=1.24", probing];
     is_admitted_by_its_policy(&cluster, &command, &webhook, "linkerd-linkerd-outrigger").await;
     for repair in ["repair=true", "repair=false"] {

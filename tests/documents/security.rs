@@ -8,13 +8,14 @@ use std::collections::{BTreeMap, BTreeSet};
 const PAGE: &str = "docs/security.md";
 
 /// What the charts are rendered with: together everything that they can grant.
-const INSTALLATIONS: [&[&str]; 7] = [
+const INSTALLATIONS: [&[&str]; 8] = [
     &["install", "--set=probe.enabled=true"],
+    &["install", "--set=egress.enabled=true,egress.controller.enabled=true"],
     &["install", "--set=certificates.mode=cert-manager"],
     &[
         "install",
         "--server-version=1.24",
-        "--set=probe.enabled=true,probe.namespaces[0]=shop",
+        "--set=probe.enabled=true,probe.namespaces[0]=shop,egress.enabled=true,egress.controller.enabled=true",
     ],
     &["install-cni", "--set=securityContextConstraints.enabled=true"],
     &["install-cni", "--set=repair=false"],

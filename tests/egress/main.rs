@@ -1,5 +1,5 @@
-//! Egress policies on a real API server: which it takes, which it refuses and why, and that it takes what they compile to, with
-//! the resources of Linkerd and of the Gateway API.
+//! Egress policies on a real API server: which it takes, which it refuses and why, that it takes what they compile to, with the
+//! resources of Linkerd and of the Gateway API, and what the controller makes of them.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -19,7 +19,10 @@ mod cluster;
 mod conformance_folder;
 
 mod compiled;
+mod controller;
 mod documented;
+mod foreign;
+mod operated;
 mod resources;
 mod schema;
 

@@ -63,9 +63,7 @@ cniEnabled: true
 - name: trust-roots
   mountPath: /var/run/linkerd/identity/trust-roots
   readOnly: true
-- name: kube-api-access
-  mountPath: /var/run/secrets/kubernetes.io/serviceaccount
-  readOnly: true
+{{ include "outrigger.apiAccessMount" . }}
 {{- end -}}
 
 {{- define "outrigger.configVolumes" -}}
@@ -80,6 +78,16 @@ cniEnabled: true
 - name: trust-roots
   configMap:
     name: linkerd-identity-trust-roots
+{{ include "outrigger.apiAccessVolume" . }}
+{{- end -}}
+
+{{- define "outrigger.apiAccessMount" -}}
+- name: kube-api-access
+  mountPath: /var/run/secrets/kubernetes.io/serviceaccount
+  readOnly: true
+{{- end -}}
+
+{{- define "outrigger.apiAccessVolume" -}}
 - name: kube-api-access
   projected:
     sources:
