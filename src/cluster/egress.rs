@@ -1,9 +1,9 @@
 //! Egress policies at work: what they compile to is applied, what they do not want any more is deleted, and what becomes of each
 //! stands in its status.
 //!
-//! Watches tell what there is ([`watches`]); whenever it changes, all policies are compiled, and compared with it ([`plan`]);
-//! what differs is written ([`pass`]). What was written is not written again unless it is wanted otherwise, or somebody changed
-//! it; what was refused is tried again, ever more seldom ([`attempts`]). Objects of others are never touched. One replica of
+//! Watches tell what there is (`watches`); whenever it changes, all policies are compiled, and compared with it (`plan`);
+//! what differs is written (`pass`). What was written is not written again unless it is wanted otherwise, or somebody changed
+//! it; what was refused is tried again, ever more seldom (`attempts`). Objects of others are never touched. One replica of
 //! several works, by a Lease. Whatever goes wrong is tried again later; nothing ends the process.
 
 mod attempts;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use crate::cluster::audit::granted_by;
-use crate::cluster::{AuditEvent, Verb};
+use crate::cluster::{AuditEvent, Options, Verb};
 use crate::operated::{Controller, World};
 
 const GATEWAY_API: &str = "/apis/gateway.networking.k8s.io";
@@ -345,4 +345,53 @@ async fn a_hundred_policies_are_written_once() {
     assert_eq!(versions(&world), before);
     let statuses = world.writes().iter().filter(|it| it.contains("/status")).count();
     assert_eq!(statuses, 102);
+}
+
+#[tokio::test]
+async fn what_is_refused_is_tried_again_and_holds_up_nobody_else() {
+    let Some(mut world) = World::new(&["bank", "shop"], &[]).await else {
+        return;
+    };
+    let admission = "/apis/admissionregistration.k8s.io/v1";
+    let resources = json!([{
+        "apiGroups": ["policy.linkerd.io"], "apiVersions": ["*"], "operations": ["CREATE"], "resources": ["egressnetworks"],
+    }]);
+    let never = json!({"metadata": {"name": "never"}, "spec": {
+        "matchConstraints": {"resourceRules": resources},
+        "validations": [{"expression": "object.metadata.namespace != 'bank'", "message": "not in the bank"}],
+    }});
+    let path = format!("{admission}/validatingadmissionpolicies");
+    world.send(Verb::Create, &path, Some(&never)).await;
+    let binding =
+        json!({"metadata": {"name": "never"}, "spec": {"policyName": "never", "validationActions": ["Deny"]}});
+    let path = format!("{admission}/validatingadmissionpolicybindings");
+    world.send(Verb::Create, &path, Some(&binding)).await;
+    world.is_refused("bank").await;
+
+    for namespace in ["bank", "shop"] {
+        world.add(namespace, "a", &closed("a.example")).await;
+    }
+    let controller = world.controller("one");
+    world.until("shop", "a", "Programmed", &controller).await;
+    let conditions = world.until("bank", "a", "Refused", &controller).await;
+    let message = conditions[1]["message"].as_str().unwrap();
+    let expected =
+        "EgressNetwork bank/outrigger-outside: egressnetworks.policy.linkerd.io \"outrigger-outside\" is forbidden: ";
+    assert!(
+        message.contains(expected) && message.contains("not in the bank"),
+        "{message}"
+    );
+    let refused = "outrigger_egress_controller_hindered{reason=\"Refused\"} 2\n";
+    controller.until("/metrics", refused).await;
+    controller.until("/ready", "ok").await;
+    world.send(Verb::Delete, &format!("{path}/never"), None).await;
+    world.until("bank", "a", "Programmed", &controller).await;
+
+    // An API server that was away is as good as one that was not.
+    world.cluster.stop_api_server().await;
+    controller.until_not_ready().await;
+    world.cluster.restart_api_server(Options::default()).await.unwrap();
+    world.add("shop", "b", &closed("b.example")).await;
+    world.until("shop", "b", "Programmed", &controller).await;
+    controller.until("/ready", "ok").await;
 }

@@ -208,6 +208,20 @@ impl World {
         rights.collect()
     }
 
+    /// Waits until the server refuses networks in `namespace`: a policy of its own takes a while to count.
+    pub(crate) async fn is_refused(&self, namespace: &str) {
+        let network = json!({
+            "apiVersion": "policy.linkerd.io/v1alpha1", "kind": "EgressNetwork",
+            "metadata": {"name": "tried"}, "spec": {"trafficPolicy": "Allow"},
+        });
+        let path = format!("/apis/policy.linkerd.io/v1alpha1/namespaces/{namespace}/egressnetworks?dryRun=All");
+        let refused = poll(LIMIT, async || {
+            let reply = call(&self.client, Verb::Create, &path, Some(&network)).await.unwrap();
+            (!reply.accepted()).then_some(())
+        });
+        assert!(refused.await.is_some());
+    }
+
     /// Who holds the Lease.
     pub(crate) async fn holder(&self) -> Value {
         let path = "/apis/coordination.k8s.io/v1/namespaces/linkerd/leases/outrigger-egress-controller";
@@ -234,6 +248,15 @@ impl Controller {
         });
         let found = found.await;
         assert!(found.is_some(), "{path} never has {text:?}: {last:?}\n{}", self.log());
+    }
+
+    /// Waits until it is not ready.
+    pub(crate) async fn until_not_ready(&self) {
+        let found = poll(LIMIT, async || {
+            let (code, _) = read(self.admin.address(), "/ready").await.ok()?;
+            (code != 200).then_some(())
+        });
+        assert!(found.await.is_some(), "{}", self.log());
     }
 
     /// Waits until it is the one that works.
