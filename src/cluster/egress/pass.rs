@@ -10,7 +10,6 @@ use super::known::{Key, POLICIES, Stamp};
 use super::plan::{Plan, Work};
 use super::write::{self, Fault};
 use crate::egress::compile::hindrance::Hindrance;
-use crate::egress::compile::kinds::NETWORK;
 use futures::{StreamExt, stream};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
@@ -84,7 +83,7 @@ async fn pass(shared: &Shared, attempts: &mut Attempts) -> Option<Instant> {
 
 /// Writes objects, and adds to the plan what could not be written. The error says why nobody answers.
 async fn objects(shared: &Shared, attempts: &mut Attempts, plan: &mut Plan) -> Result<(), String> {
-    let (mut stopped, mut blocked) = (BTreeSet::new(), BTreeSet::new());
+    let mut stopped = BTreeSet::new();
     let mut work = std::mem::take(&mut plan.work);
     let global = work.remove_entry(&shared.options.global_namespace);
     let global: BTreeMap<_, _> = global.into_iter().collect();
@@ -100,19 +99,16 @@ async fn objects(shared: &Shared, attempts: &mut Attempts, plan: &mut Plan) -> R
             }
         }
     }
-    for (key, _, hindrance) in &plan.hindered {
-        let is_network = key.kind().is_some_and(|kind| *kind == NETWORK);
-        if is_network && matches!(hindrance, Hindrance::Refused { .. }) {
-            blocked.insert(key.namespace.clone());
-        }
-    }
-    let is_fallback_blocked = blocked.contains(&shared.options.global_namespace);
-    for part in [&work, &global] {
-        let part = part.iter().filter(|(namespace, _)| !stopped.contains(*namespace));
-        let all = stream::iter(part).map(|(namespace, work)| {
-            let may_open = !is_fallback_blocked && !blocked.contains(namespace);
-            async move { delete(shared, work, may_open).await }
-        });
+    for part in [work, global] {
+        let part = part.into_iter().filter(|(namespace, _)| !stopped.contains(namespace));
+        let all: Vec<_> = part
+            .map(|(_, mut work)| {
+                let global = &shared.options.global_namespace;
+                work.delete.retain(|(key, _)| plan.may_delete(key, global));
+                work
+            })
+            .collect();
+        let all = stream::iter(all).map(|work| async move { delete(shared, &work).await });
         let mut all = Box::pin(all.buffer_unordered(AT_ONCE));
         while let Some(deleted) = all.next().await {
             for (key, stamp, deleted) in deleted {
@@ -177,13 +173,10 @@ fn note(attempts: &mut Attempts, plan: &mut Plan, written: Vec<Written>) {
     }
 }
 
-/// Deletes objects of one namespace, networks only where nothing `may_open` by it.
-async fn delete(shared: &Shared, work: &Work, may_open: bool) -> Vec<(Key, Stamp, Result<(), Fault>)> {
+/// Deletes objects of one namespace.
+async fn delete(shared: &Shared, work: &Work) -> Vec<(Key, Stamp, Result<(), Fault>)> {
     let mut deleted = Vec::new();
     for (key, stamp) in &work.delete {
-        if !may_open && key.kind().is_some_and(|kind| *kind == NETWORK) {
-            continue;
-        }
         let outcome = write::delete(&shared.client, key, stamp).await;
         shared.metrics.written("delete", outcome.as_ref().err());
         let is_over = matches!(outcome, Err(Fault::Unreachable(_) | Fault::Failing(_)));

@@ -4,6 +4,7 @@ use super::attempts::{Attempts, Need, Outcome, Target};
 use super::known::{Key, POLICIES, Stamp, View};
 use crate::cluster::index::Collection;
 use crate::egress::compile::hindrance::Hindrance;
+use crate::egress::compile::kinds::NETWORK;
 use crate::egress::compile::{Compiled, Surroundings, compile};
 use crate::egress::{Policies, Policy};
 use serde_json::Value;
@@ -152,6 +153,17 @@ impl Plan {
                 work.apply.push(apply);
             }
         }
+    }
+
+    /// Whether the object of `key` may be deleted: what closes may not where another that closes could not be written, there or
+    /// in the global namespace, which counts where a namespace has nothing of its own.
+    pub(super) fn may_delete(&self, key: &Key, global_namespace: &str) -> bool {
+        let closes = |key: &Key| key.kind().is_some_and(|kind| *kind == NETWORK);
+        let stands_in_the_way = |(other, _, hindrance): &(Key, Value, Hindrance)| {
+            let is_close = other.namespace == key.namespace || other.namespace == global_namespace;
+            closes(other) && is_close && matches!(hindrance, Hindrance::Refused { .. })
+        };
+        !closes(key) || !self.hindered.iter().any(stands_in_the_way)
     }
 
     /// Notes that something is due at `until`.

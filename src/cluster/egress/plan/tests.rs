@@ -190,6 +190,38 @@ async fn what_was_written_is_left_alone_until_somebody_changes_it() {
 }
 
 #[test]
+fn what_closes_stays_where_another_that_closes_is_refused() {
+    let mut view = view(&["bank", "shop"]);
+    let mut plan = plan(&view, &Attempts::default());
+    for (kind, path) in [
+        ("EgressNetwork", "bank/old"),
+        ("EgressNetwork", "shop/old"),
+        ("TLSRoute", "shop/old"),
+    ] {
+        add_object(&mut view, kind, path, true);
+    }
+    let keys: Vec<_> = view.ours().map(|(key, _)| key).collect();
+    let mut may = |namespace: &str, hindrance: Hindrance| {
+        let kind = KINDS.len() - 1;
+        let (namespace, name) = (namespace.to_owned(), "new".to_owned());
+        let key = Key { kind, namespace, name };
+        plan.hindered = vec![(key, Value::Null, hindrance)];
+        let free = keys.iter().filter(|key| plan.may_delete(key, GLOBAL));
+        free.map(Key::to_string).collect::<Vec<_>>().join(", ")
+    };
+    let refused = || Hindrance::Refused {
+        object: "EgressNetwork shop/new".to_owned(),
+        message: "no".to_owned(),
+    };
+    assert_eq!(may("shop", refused()), "TLSRoute shop/old, EgressNetwork bank/old");
+    assert_eq!(may(GLOBAL, refused()), "TLSRoute shop/old");
+    // Where operators' policies do not count anyway, nothing is to be waited for.
+    let namespace = GLOBAL.to_owned();
+    let all = "TLSRoute shop/old, EgressNetwork bank/old, EgressNetwork shop/old";
+    assert_eq!(may(GLOBAL, Hindrance::NamespaceMissing { namespace }), all);
+}
+
+#[test]
 fn everything_that_is_compiled_is_of_a_kind_that_is_known() {
     let mut view = view(&["shop"]);
     add_policy(&mut view, Some("shop"), "a", &closed("a.example"));
