@@ -20,6 +20,7 @@ mod chart;
 mod cni_agent;
 mod completion;
 mod egress;
+mod egress_controller;
 mod explain;
 mod input;
 mod install;
@@ -64,12 +65,14 @@ enum Action {
     Webhook(Box<webhook::Arguments>),
     /// Install the CNI plugin on a node and keep it installed
     CniAgent(Box<cni_agent::Arguments>),
+    /// Have egress policies at work in a cluster
+    EgressController(Box<egress_controller::Arguments>),
     /// Let out of the cluster what egress policies allow, and close the rest
     #[cfg(feature = "egress-gateway")]
     EgressGateway(Box<egress_gateway::Arguments>),
     /// Find out by dry runs what no API tells of admission policies
     Probe(Box<probe::Arguments>),
-    /// Explain what will become of the pods of manifests, or of live workloads, and why
+    /// Explain what becomes of the pods of manifests, or of live workloads, and why
     Explain(Box<explain::Arguments>),
     /// Check what the next pod of each meshed workload would meet, and what it needs
     Check(Box<check::Arguments>),
@@ -111,6 +114,7 @@ impl Action {
             Self::Certs(arguments) => certs::run(&arguments)?,
             Self::Webhook(arguments) => webhook::run(*arguments)?,
             Self::CniAgent(arguments) => cni_agent::run(*arguments)?,
+            Self::EgressController(arguments) => egress_controller::run(*arguments)?,
             #[cfg(feature = "egress-gateway")]
             Self::EgressGateway(arguments) => egress_gateway::run(*arguments)?,
             Self::Probe(arguments) => probe::run(*arguments)?,

@@ -5,12 +5,14 @@
 //! watch on pods but for those of the CNI plugin. Where the API server cannot be reached, what was known last is served and said to be stale.
 
 pub mod connect;
+pub mod egress;
 pub mod events;
 pub mod facts;
 pub mod index;
 pub mod owner;
 pub mod probe;
 
+mod lease;
 mod lookup;
 mod watch;
 

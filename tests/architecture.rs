@@ -20,7 +20,7 @@ const IMPORTS: [(&str, &[&str]); 11] = [
     ("egress/gateway", &["cluster", "egress", "pod", "webhook"]),
     ("inject", &["config", "pod"]),
     ("decide", &["config", "inject", "pod", "policy"]),
-    ("cluster", &["config", "decide", "inject", "pod", "policy"]),
+    ("cluster", &["config", "decide", "egress", "inject", "pod", "policy"]),
     ("cni", &["config", "inject", "pod", "redirect"]),
     ("webhook", &["cluster", "config", "decide", "inject", "pod", "policy"]),
 ];

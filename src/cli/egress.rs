@@ -12,6 +12,8 @@ mod check;
 mod compile;
 mod observe;
 
+pub(super) use compile::service;
+
 /// What `egress` does.
 #[derive(Subcommand, Clone, Debug)]
 pub(super) enum Action {

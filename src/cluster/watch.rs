@@ -171,21 +171,9 @@ impl<K, T: PartialEq> Resource<K, T> {
         (collection.freshness(), collection.generation())
     }
 
-    /// Takes one event; a listing counts when it is complete, and is nothing before it begins and after it has ended.
+    /// Takes one event.
     fn take(&self, index: &mut Index, listed: &mut Option<Vec<(Arc<str>, T)>>, event: Event<K>) {
-        match event {
-            Event::Init => *listed = Some(Vec::new()),
-            Event::InitApply(object) => {
-                let (name, item) = (self.keep)(object);
-                listed.get_or_insert_default().extend(item.map(|item| (name, item)));
-            }
-            Event::InitDone => (self.collection)(index).reset(listed.take().unwrap_or_default()),
-            Event::Apply(object) => match (self.keep)(object) {
-                (name, Some(item)) => (self.collection)(index).apply(name, item),
-                (name, None) => (self.collection)(index).delete(&name),
-            },
-            Event::Delete(object) => (self.collection)(index).delete(&(self.keep)(object).0),
-        }
+        take((self.collection)(index), self.keep, listed, event);
     }
 
     /// Says once that a watch fails, and once that it stands.
@@ -200,6 +188,29 @@ impl<K, T: PartialEq> Resource<K, T> {
             (_, Freshness::Current) => info!(resource, objects = collection.iter().count(), "watching"),
             (_, _) => {}
         }
+    }
+}
+
+/// Takes one event into `collection`; a listing counts when it is complete, and is nothing before it begins and after it has
+/// ended.
+pub(super) fn take<K, T: PartialEq>(
+    collection: &mut Collection<T>,
+    keep: impl Fn(K) -> Kept<T>,
+    listed: &mut Option<Vec<(Arc<str>, T)>>,
+    event: Event<K>,
+) {
+    match event {
+        Event::Init => *listed = Some(Vec::new()),
+        Event::InitApply(object) => {
+            let (name, item) = keep(object);
+            listed.get_or_insert_default().extend(item.map(|item| (name, item)));
+        }
+        Event::InitDone => collection.reset(listed.take().unwrap_or_default()),
+        Event::Apply(object) => match keep(object) {
+            (name, Some(item)) => collection.apply(name, item),
+            (name, None) => collection.delete(&name),
+        },
+        Event::Delete(object) => collection.delete(&keep(object).0),
     }
 }
 

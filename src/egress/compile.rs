@@ -16,7 +16,10 @@
 //!
 //! What is for the gateway gets routes of TCP, so that it comes there byte for byte: who may reach what is decided there.
 
+mod conditions;
 mod fence;
+pub mod hindrance;
+pub mod kinds;
 mod network;
 mod plan;
 mod route;

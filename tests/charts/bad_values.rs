@@ -176,6 +176,11 @@ fn all_that_is_wrong_is_named_at_once() {
 fn what_only_a_template_can_see_is_refused_by_both_in_the_same_words() {
     for (release, assignment, words) in [
         (
+            "1.36",
+            "egress.controller.enabled=true",
+            "egress.controller.enabled: true, but egress.enabled is false: expected true, for there are no policies without their resources",
+        ),
+        (
             "1.29",
             "probe.enabled=true",
             "probe.namespaces: empty, but before Kubernetes 1.30 nothing confines the probe to dry runs: name the namespaces in which it may create pods",

@@ -44,13 +44,14 @@ fn a_gateway_is_given_longer_than_it_takes_to_stop() {
 #[test]
 fn no_pod_keeps_its_node_from_being_taken_away() {
     let all = "--set=probe.enabled=true,cniEnabled=true,certificates.clients.name=api-servers";
-    let gateway = "--set=egress.enabled=true,egress.gateway.enabled=true,egress.gateway.clusterNetworks={10.0.0.0/8},\
+    let controller = "--set=egress.enabled=true,egress.controller.enabled=true";
+    let gateway = "--set=egress.gateway.enabled=true,egress.gateway.clusterNetworks={10.0.0.0/8},\
                    egress.gateway.trustBundle.configMap=system";
     for mode in ["self", "secret"] {
         let mode = format!("--set=certificates.mode={mode}");
-        let rendered = objects(&printed(&["install", "--ha", all, gateway, &mode]), &[]);
+        let rendered = objects(&printed(&["install", "--ha", all, controller, gateway, &mode]), &[]);
         let deployments = of_kind(&rendered, "Deployment");
-        assert_eq!(deployments.len(), 3);
+        assert_eq!(deployments.len(), 4);
         for deployment in deployments {
             for volume in deployment["spec"]["template"]["spec"]["volumes"].as_array().unwrap() {
                 let is_elsewhere = ELSEWHERE.iter().any(|kind| !volume[kind].is_null());

@@ -149,9 +149,11 @@ async fn what_is_uninstalled_is_all_that_was_installed() {
         Namespace::create_named(&client, name, &[], &[]).await;
     }
     let everything = "--set=probe.enabled=true,autoscaling.enabled=true,networkPolicy.enabled=true,cniEnabled=true,\
-                      monitoring.dashboards.enabled=true,cni.resourceQuota.enabled=true";
+                      monitoring.dashboards.enabled=true,cni.resourceQuota.enabled=true,egress.enabled=true,\
+                      egress.controller.enabled=true";
     let install = ["install", "--cni", "--ha", "--server-version=1.36", everything];
-    let installed = objects(&printed(&install), &[]);
+    // Those stay, and the policies with them.
+    let installed = objects(&printed(&install), &["CustomResourceDefinition"]);
     apply(&cluster, &installed, &[]);
     let names = |objects: &[Value]| {
         let mut names: Vec<_> = objects

@@ -52,8 +52,9 @@ async fn the_pods_of_both_charts_are_admitted_under_their_policies() {
     let (webhook, plugin) = (webhook.await, plugin.await);
     shop.await;
     let probing = "--set=probe.enabled=true,probe.namespaces={shop}";
-    let gateway = "--set=egress.enabled=true,egress.gateway.enabled=true,egress.gateway.clusterNetworks={10.0.0.0/8}";
-    let command = ["install", "--ha", "--server-version=1.24", probing, gateway];
+    let egress = "--set=egress.enabled=true,egress.controller.enabled=true,egress.gateway.enabled=true,\
+                  egress.gateway.clusterNetworks={10.0.0.0/8}";
+    let command = ["install", "--ha", "--server-version=1.24", probing, egress];
     is_admitted_by_its_policy(&cluster, &command, &webhook, "linkerd-linkerd-outrigger").await;
     for repair in ["repair=true", "repair=false"] {
         let command = ["install-cni", "--server-version=1.24", "--set", repair];

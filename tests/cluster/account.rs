@@ -1,10 +1,14 @@
-//! The accounts that the webhook and the probe run as: the service accounts of `webhook-config`, with no other rights.
+//! The accounts that the webhook, the probe and the egress controller run as: the service accounts of the chart, with no other
+//! rights.
 
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
 use super::{Cluster, Namespace, Verb, call};
+
+/// The user that the egress controller's service account is.
+pub(super) const CONTROLLER: &str = "system:serviceaccount:linkerd:outrigger-egress-controller";
 
 /// The namespace of the control plane, which the webhook is part of.
 pub(super) const NAMESPACE: &str = "linkerd";

@@ -1,5 +1,5 @@
-//! What the API server writes down: every request of the webhook's account and of the probe's, and every pod that somebody
-//! creates.
+//! What the API server writes down: every request of the accounts of the webhook, the probe and the egress controller, and every
+//! pod that somebody creates.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -24,10 +24,24 @@ impl AuditEvent {
         self.text("/user/username") == account::PROBE
     }
 
+    /// Whether the egress controller's account asked.
+    pub(crate) fn is_of_the_controller(&self) -> bool {
+        self.text("/user/username") == account::CONTROLLER
+    }
+
     /// The right that the request needs, `get apps/replicasets`; nothing where it is about no resource.
     pub(crate) fn right(&self) -> Option<String> {
         let resource = self.0.pointer("/objectRef/resource")?.as_str()?;
-        Some(right(self.text("/verb"), self.text("/objectRef/apiGroup"), resource))
+        let resource = match self.text("/objectRef/subresource") {
+            "" => resource.to_owned(),
+            subresource => format!("{resource}/{subresource}"),
+        };
+        Some(right(self.text("/verb"), self.text("/objectRef/apiGroup"), &resource))
+    }
+
+    /// The name of the object that the request is about.
+    pub(crate) fn name(&self) -> &str {
+        self.text("/objectRef/name")
     }
 
     /// The namespace of the object that the request is about.
@@ -62,8 +76,12 @@ fn right(verb: &str, group: &str, resource: &str) -> String {
 
 /// The rights that the roles in a file of the repository give.
 pub(crate) fn granted(file: &str) -> BTreeSet<String> {
-    let text = fs::read_to_string(repository().join(file)).expect("the manifest is there");
-    let documents: Vec<Value> = serde_saphyr::from_multiple(&text).expect("the manifest is YAML");
+    granted_by(&fs::read_to_string(repository().join(file)).expect("the manifest is there"))
+}
+
+/// The rights that the roles of manifests give.
+pub(crate) fn granted_by(text: &str) -> BTreeSet<String> {
+    let documents: Vec<Value> = serde_saphyr::from_multiple(text).expect("the manifest is YAML");
     let is_role = |object: &&Value| object["kind"] == "ClusterRole" || object["kind"] == "Role";
     let rules = documents
         .iter()
@@ -90,7 +108,7 @@ pub(super) fn policy() -> Value {
         "kind": "Policy",
         "omitStages": ["RequestReceived"],
         "rules": [
-            {"level": "Metadata", "users": [account::USER, account::PROBE]},
+            {"level": "Metadata", "users": [account::USER, account::PROBE, account::CONTROLLER]},
             {"level": "Metadata", "verbs": ["create"], "resources": [{"group": "", "resources": ["pods"]}]},
             {"level": "None"},
         ],

@@ -13,7 +13,7 @@
 mod account;
 mod api_server;
 mod assets;
-mod audit;
+pub(crate) mod audit;
 mod authority;
 mod deadline;
 mod installed;

@@ -5,6 +5,7 @@ use outrigger::cluster::events::Reason;
 use outrigger::cni::agent::EVENT_REASON;
 use outrigger::cni::failure::Failure;
 use outrigger::decide::{Caution, DenyReason, InjectReason, SkipReason};
+use outrigger::egress::compile::hindrance::Hindrance;
 use outrigger::egress::ruling;
 use outrigger::egress::support::RefusalReason;
 
@@ -60,6 +61,14 @@ pub(crate) fn all() -> Vec<Code> {
     all.extend(decided.map(|word| code(word, "reason about a connection", "egress.md#reasons")));
     let refused = RefusalReason::CODES.iter();
     all.extend(refused.map(|word| code(word, "reason to refuse an egress policy", "egress.md#who-enforces-what")));
+    let hindered = Hindrance::CODES.iter();
+    all.extend(hindered.map(|word| {
+        code(
+            word,
+            "reason why an egress policy is not programmed",
+            "egress.md#who-enforces-what",
+        )
+    }));
     let repair = "cni-agent.md#repair";
     all.push(code(EVENT_REASON, "event on the pod", repair));
     let numbers = Failure::CODES.iter();

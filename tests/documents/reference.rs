@@ -119,10 +119,15 @@ fn read_head(page: &str) -> String {
 
 /// The names that the sources register are those that the pages have.
 #[test]
-fn metrics_of_agent_and_probe_are_documented() {
+fn metrics_of_agent_probe_and_controller_are_documented() {
     let sides = [
         ("src/cni/agent/metrics.rs", "outrigger_cni_", "docs/cni-agent.md"),
         ("src/cluster/probe/metrics.rs", "outrigger_probe_", "docs/probe.md"),
+        (
+            "src/cluster/egress/metrics.rs",
+            "outrigger_egress_controller_",
+            "docs/egress.md",
+        ),
     ];
     for (source, prefix, page) in sides {
         let code = read(source).split_whitespace().collect::<Vec<_>>().join(" ");

@@ -8,14 +8,15 @@ use std::collections::{BTreeMap, BTreeSet};
 const PAGE: &str = "docs/security.md";
 
 /// What the charts are rendered with: together everything that they can grant.
-const INSTALLATIONS: [&[&str]; 8] = [
+const INSTALLATIONS: [&[&str]; 9] = [
     &["install", "--set=probe.enabled=true"],
+    &["install", "--set=egress.enabled=true,egress.controller.enabled=true"],
     &["install", "--set=certificates.mode=cert-manager"],
     &["install", GATEWAY],
     &[
         "install",
         "--server-version=1.24",
-        "--set=probe.enabled=true,probe.namespaces[0]=shop",
+        "--set=probe.enabled=true,probe.namespaces[0]=shop,egress.controller.enabled=true",
         GATEWAY,
     ],
     &["install-cni", "--set=securityContextConstraints.enabled=true"],

@@ -6,19 +6,11 @@ use std::fs;
 use outrigger::egress::Policy;
 use outrigger::egress::compile::{Compiled, GLOBAL_NAMESPACE, GatewayService, Surroundings, compile};
 use outrigger::egress::policies::Policies;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::cluster::{Cluster, Namespace, Options, built};
+use crate::cluster::{Cluster, Namespace, Options};
 use crate::conformance_folder::conformance;
-use crate::{define, policy};
-
-/// The documents of a file.
-fn documents(path: &std::path::Path) -> Vec<Value> {
-    let text = fs::read_to_string(path).unwrap();
-    let mut documents: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
-    documents.retain(|document| !document.is_null());
-    documents
-}
+use crate::{define, foreign, policy};
 
 /// Policies that together compile to everything that there is.
 fn everything() -> Compiled {
@@ -90,7 +82,7 @@ async fn the_server_takes_everything_that_policies_compile_to() {
     for name in ["shop", "bank", GLOBAL_NAMESPACE] {
         Namespace::create_named(&client, name, &[], &[]).await;
     }
-    define(&cluster, &documents(&folder.join("crds/linkerd-policy.yaml")));
+    define(&cluster, &foreign::linkerd(&folder));
     let compiled = everything();
     let bad: Vec<_> = compiled.verdicts.iter().filter(|verdict| !verdict.is_good()).collect();
     assert!(bad.is_empty(), "{bad:?}");
@@ -110,14 +102,8 @@ async fn the_server_takes_everything_that_policies_compile_to() {
             "TLSRoute"
         ]
     );
-    let gateway_api = built("gateway-api").unwrap();
     for release in ["1.2", "1.4"] {
-        let mut files: Vec<_> = fs::read_dir(gateway_api.join(release))
-            .unwrap()
-            .map(|entry| entry.unwrap().path())
-            .collect();
-        files.sort();
-        let definitions: Vec<_> = files.iter().flat_map(|file| documents(file)).collect();
+        let definitions = foreign::gateway_api(release);
         define(&cluster, &definitions);
         let scratch = tempfile::TempDir::new().unwrap();
         let file = scratch.path().join("list.json");

@@ -1,5 +1,5 @@
-//! Egress policies on a real API server: which it takes, which it refuses and why, that it takes what they compile to, with
-//! the resources of Linkerd and of the Gateway API, and that the gateway goes by them.
+//! Egress policies on a real API server: which it takes, which it refuses and why, that it takes what they compile to, with the
+//! resources of Linkerd and of the Gateway API, what the controller makes of them, and that the gateway goes by them.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -19,8 +19,11 @@ mod cluster;
 mod conformance_folder;
 
 mod compiled;
+mod controller;
 mod documented;
+mod foreign;
 mod gateway;
+mod operated;
 mod resources;
 mod schema;
 

@@ -72,9 +72,7 @@ outrigger:
 - name: trust-roots
   mountPath: /var/run/linkerd/identity/trust-roots
   readOnly: true
-- name: kube-api-access
-  mountPath: /var/run/secrets/kubernetes.io/serviceaccount
-  readOnly: true
+{{ include "outrigger.apiAccessMount" . }}
 {{- end -}}
 
 {{- define "outrigger.configVolumes" -}}
@@ -89,6 +87,16 @@ outrigger:
 - name: trust-roots
   configMap:
     name: linkerd-identity-trust-roots
+{{ include "outrigger.apiAccessVolume" . }}
+{{- end -}}
+
+{{- define "outrigger.apiAccessMount" -}}
+- name: kube-api-access
+  mountPath: /var/run/secrets/kubernetes.io/serviceaccount
+  readOnly: true
+{{- end -}}
+
+{{- define "outrigger.apiAccessVolume" -}}
 - name: kube-api-access
   projected:
     sources:

@@ -83,7 +83,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<Verdict> {
 }
 
 /// Reads `NAME.NAMESPACE`.
-fn service(text: &str) -> Result<GatewayService> {
+pub(in crate::cli) fn service(text: &str) -> Result<GatewayService> {
     let parts = text.split_once('.').filter(|(name, _)| is_label(name));
     let (name, namespace) = parts.ok_or_else(|| anyhow!("{text:?} is no Service: expected NAME.NAMESPACE"))?;
     Ok(GatewayService {

@@ -73,6 +73,7 @@ fn every_object(chart: Chart, release: Release) -> Value {
         "autoscaling": {"enabled": true},
         "networkPolicy": {"enabled": true},
         "monitoring": {"dashboards": {"enabled": true}},
+        "egress": {"enabled": true, "controller": {"enabled": true}},
         "probe": {"enabled": release >= CONFINED_PROBES},
     })
 }

@@ -57,6 +57,11 @@ impl<T: PartialEq> Collection<T> {
         self.items.get(name).cloned()
     }
 
+    /// The same to look at.
+    pub fn item(&self, name: &str) -> Option<&T> {
+        self.items.get(name).map(|item| &**item)
+    }
+
     /// Whether there is one of that name.
     pub fn contains(&self, name: &str) -> bool {
         self.items.contains_key(name)

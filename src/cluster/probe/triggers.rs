@@ -4,7 +4,7 @@
 
 use super::Shared;
 use crate::cluster::resource_of;
-use crate::cluster::watch::{Failure, QUIET, Steps, Told, shows_that_it_stands};
+use crate::cluster::watch::{QUIET, Steps, Told, shows_that_it_stands};
 use crate::policy::installed::Source;
 use futures::Stream;
 use futures::future::join_all;
@@ -18,9 +18,6 @@ use tracing::{info, warn};
 
 /// How often a server that has no such resource is asked whether it has it by now.
 const ABSENT: Duration = Duration::from_secs(5 * 60);
-
-/// What the server answers where it has no such resource (RFC 9110, 15.5.5).
-const NOT_FOUND: u16 = 404;
 
 /// Kinds of `admissionregistration.k8s.io/v1`, with their resources.
 const KINDS: [(&str, &str); 4] = [
@@ -80,7 +77,7 @@ where
                     shared.metrics.watch(name, true);
                 }
             }
-            Told::Failed(Failure::Error(error)) if is_absent(&error) => {
+            Told::Failed(failure) if failure.is_absence() => {
                 // There is nothing to watch, which is no failure.
                 shared.metrics.watch(name, true);
                 return;
@@ -137,16 +134,4 @@ fn state(metadata: ObjectMeta) -> (String, String) {
         None => metadata.resource_version.unwrap_or_default(),
     };
     (metadata.name.unwrap_or_default(), format!("{uid} {version}"))
-}
-
-fn is_absent(error: &watcher::Error) -> bool {
-    match error {
-        watcher::Error::InitialListFailed(kube::Error::Api(status))
-        | watcher::Error::WatchStartFailed(kube::Error::Api(status)) => status.code == NOT_FOUND,
-        watcher::Error::InitialListFailed(_)
-        | watcher::Error::WatchStartFailed(_)
-        | watcher::Error::WatchError(_)
-        | watcher::Error::WatchFailed(_)
-        | watcher::Error::NoResourceVersion => false,
-    }
 }

@@ -17,6 +17,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// The trouble of a listing that has been quiet for as long.
 pub(super) const NO_ANSWER: &str = "the API server does not answer";
 
+/// What the server answers where it has no such resource (RFC 9110, 15.5.5).
+const NOT_FOUND: u16 = 404;
+
 /// What a watch tells.
 pub(crate) enum Told<K> {
     /// Something has happened, or was listed.
@@ -111,6 +114,17 @@ impl Failure {
         match self {
             Self::Error(error) => super::describe(error),
             Self::NoAnswer => NO_ANSWER.to_owned(),
+        }
+    }
+
+    /// Whether the server has no such resource.
+    pub(in crate::cluster) fn is_absence(&self) -> bool {
+        match self {
+            Self::Error(
+                watcher::Error::InitialListFailed(kube::Error::Api(status))
+                | watcher::Error::WatchStartFailed(kube::Error::Api(status)),
+            ) => status.code == NOT_FOUND,
+            Self::Error(_) | Self::NoAnswer => false,
         }
     }
 }

@@ -1,0 +1,100 @@
+//! `outrigger egress-controller`: has egress policies at work in a cluster.
+
+use super::egress::service;
+use super::installation::{self, ControlPlane};
+use super::logging::Logging;
+use crate::cluster::egress::{Controller, Options};
+use crate::cluster::{Access, connect};
+use crate::egress::compile::{GLOBAL_NAMESPACE, GatewayService, Surroundings};
+use crate::webhook::options::address;
+use crate::webhook::{Admin, Phase, serve_admin, signals};
+use anyhow::{Context as _, Result};
+use clap::Args;
+use ipnet::IpNet;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use tracing::info;
+
+/// Arguments of `egress-controller`.
+#[derive(Args, Clone, Debug)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    control_plane: ControlPlane,
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = GLOBAL_NAMESPACE,
+        value_parser = installation::namespace,
+        help = "Namespace whose EgressNetworks hold where a namespace has none: egress.globalEgressNetworkNamespace of \
+                Linkerd's values"
+    )]
+    global_namespace: String,
+    /// Service of the egress gateway, to which its policies send what they list; without one they wait
+    #[arg(long, value_name = "NAME.NAMESPACE", value_parser = service)]
+    gateway: Option<GatewayService>,
+    /// Network of the cluster's pods, Services or nodes; may be repeated. With one, pods of an allowlist that the gateway
+    /// enforces get a NetworkPolicy that leaves them these networks and the gateway
+    #[arg(long, value_name = "CIDR", requires = "gateway")]
+    cluster_network: Vec<IpNet>,
+    /// Name of this replica, which no other has; in a pod, the pod's
+    #[arg(long, value_name = "NAME", env = "POD_NAME", hide_env_values = true)]
+    identity: String,
+    /// Address to answer probes and metrics on
+    #[arg(long, value_name = "ADDR", default_value = ":9997", value_parser = address)]
+    admin_listen: SocketAddr,
+    /// File with the cluster's address and credentials, outside of a cluster
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    #[command(flatten)]
+    logging: Logging,
+}
+
+/// Works until it is told to stop.
+pub(super) fn run(arguments: Arguments) -> Result<()> {
+    arguments.logging.start();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime?.block_on(work(arguments))
+}
+
+async fn work(arguments: Arguments) -> Result<()> {
+    let mut phase = signals()?;
+    let options = arguments.options();
+    let access = Access {
+        kubeconfig: arguments.kubeconfig,
+        ..Access::default()
+    };
+    let client = connect(&access)
+        .await
+        .context("cannot set up the client of the API server")?;
+    let controller = Controller::new(client, options);
+    let (health, metrics) = (controller.health(), controller.health());
+    let admin = Admin::new(move || health.ready(), move || metrics.metrics());
+    let (address, admin) = serve_admin(arguments.admin_listen, admin).await?;
+    info!(%address, "listening");
+    tokio::select! {
+        () = controller.work() => {}
+        () = admin => {}
+        _ = phase.wait_for(|phase| *phase >= Phase::Draining) => {}
+    }
+    tokio::select! {
+        () = controller.leave() => {}
+        _ = phase.wait_for(|phase| *phase >= Phase::Aborting) => {}
+    }
+    info!("stopped");
+    Ok(())
+}
+
+impl Arguments {
+    fn options(&self) -> Options {
+        Options {
+            control_plane: self.control_plane.linkerd_namespace.clone(),
+            surroundings: Surroundings {
+                global_namespace: self.global_namespace.clone(),
+                gateway: self.gateway.clone(),
+                cluster_networks: self.cluster_network.clone(),
+                ..Surroundings::default()
+            },
+            identity: self.identity.clone(),
+        }
+    }
+}

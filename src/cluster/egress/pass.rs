@@ -1,0 +1,272 @@
+//! One pass after another: each writes what has to be written.
+//!
+//! In every namespace what closes is there before what it replaces goes: objects are applied first, then others are deleted, and
+//! an `EgressNetwork` is not deleted where another could not be applied. The global namespace is first of all to be applied to and
+//! the last to be deleted in, for it counts where a namespace has nothing of its own.
+
+use super::Shared;
+use super::attempts::{Attempts, Need, Outcome, Target};
+use super::known::{Key, POLICIES, Stamp};
+use super::plan::{Plan, Work};
+use super::write::{self, Fault};
+use crate::egress::compile::hindrance::Hindrance;
+use futures::{StreamExt, stream};
+use k8s_openapi::jiff::Timestamp;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use tokio::time::{Instant, sleep, sleep_until};
+use tracing::{debug, info, warn};
+
+/// How long changes are gathered: what is applied as one manifest comes within this time.
+const GATHER: Duration = Duration::from_millis(200);
+
+/// Namespaces that are written to at the same time: one where webhooks hang must not hold up all others.
+const AT_ONCE: usize = 4;
+
+/// How soon a pass is tried again when nobody answered.
+const UNREACHABLE: Duration = Duration::from_secs(5);
+
+/// What came of an object.
+struct Written {
+    key: Key,
+    object: Value,
+    outcome: Result<Stamp, Hindrance>,
+}
+
+/// Makes a pass whenever there is a reason to, for as long as it is polled.
+pub(super) async fn run(shared: &Shared) {
+    let mut attempts = Attempts::default();
+    let mut again: Option<Instant> = None;
+    loop {
+        let is_time = async {
+            match again {
+                Some(again) => sleep_until(again).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = shared.changed.notified() => {}
+            () = is_time => {}
+        }
+        sleep(GATHER).await;
+        if shared.known.is_settled() {
+            again = Box::pin(pass(shared, &mut attempts)).await;
+        }
+    }
+}
+
+/// Makes a pass; when to make the next where nothing changes.
+async fn pass(shared: &Shared, attempts: &mut Attempts) -> Option<Instant> {
+    let surroundings = &shared.options.surroundings;
+    let mut plan = Plan::new(&shared.known.view(), attempts, surroundings, Instant::now());
+    let mut written = objects(shared, attempts, &mut plan).await;
+    let hindered = plan.hindered.iter();
+    plan.compiled
+        .hinder(hindered.map(|(_, object, hindrance)| (object, hindrance.clone())));
+    if written.is_ok() {
+        written = statuses(shared, attempts, &mut plan).await;
+    }
+    attempts.retain(&plan.targets);
+    shared.metrics.pass(&plan);
+    if written.is_err() {
+        plan.look_again(Instant::now() + UNREACHABLE);
+    }
+    let before = std::mem::replace(&mut shared.state().written, written.clone());
+    match (before, written) {
+        (Ok(()), Err(error)) => warn!(error, "nothing can be written, trying again"),
+        (Err(_), Ok(())) => info!("writing goes on"),
+        (Ok(()), Ok(())) | (Err(_), Err(_)) => {}
+    }
+    plan.again
+}
+
+/// Writes objects, and adds to the plan what could not be written. The error says why nobody answers.
+async fn objects(shared: &Shared, attempts: &mut Attempts, plan: &mut Plan) -> Result<(), String> {
+    let mut stopped = BTreeSet::new();
+    let mut work = std::mem::take(&mut plan.work);
+    let global = work.remove_entry(&shared.options.surroundings.global_namespace);
+    let global: BTreeMap<_, _> = global.into_iter().collect();
+    for part in [&global, &work] {
+        let all = stream::iter(part).map(|(namespace, work)| async move { (namespace, apply(shared, work).await) });
+        let mut all = Box::pin(all.buffer_unordered(AT_ONCE));
+        while let Some((namespace, (written, fault))) = all.next().await {
+            note(attempts, plan, written);
+            match fault {
+                Some(Fault::Unreachable(why)) => return Err(why),
+                Some(Fault::Failing(_) | Fault::Refused(_)) => drop(stopped.insert(namespace.clone())),
+                None => {}
+            }
+        }
+    }
+    for part in [work, global] {
+        let part = part.into_iter().filter(|(namespace, _)| !stopped.contains(namespace));
+        let all: Vec<_> = part
+            .map(|(_, mut work)| {
+                let global = &shared.options.surroundings.global_namespace;
+                work.delete.retain(|(key, _)| plan.may_delete(key, global));
+                work
+            })
+            .collect();
+        let all = stream::iter(all).map(|work| async move { delete(shared, &work).await });
+        let mut all = Box::pin(all.buffer_unordered(AT_ONCE));
+        while let Some(deleted) = all.next().await {
+            for (key, stamp, deleted) in deleted {
+                note_deletion(attempts, plan, &key, &stamp, deleted)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Applies the objects of one namespace. After a failure of the API server the rest is not tried, and waits for the same
+/// reason.
+async fn apply(shared: &Shared, work: &Work) -> (Vec<Written>, Option<Fault>) {
+    let mut written = Vec::new();
+    let mut failing: Option<(Hindrance, Fault)> = None;
+    for apply in &work.apply {
+        let mut note = |outcome| {
+            written.push(Written {
+                key: apply.key.clone(),
+                object: apply.object.clone(),
+                outcome,
+            });
+        };
+        if let Some((hindrance, _)) = &failing {
+            note(Err(hindrance.clone()));
+            continue;
+        }
+        let outcome = write::apply(&shared.client, apply).await;
+        shared.metrics.written("apply", outcome.as_ref().err());
+        match outcome {
+            Ok(stamp) => note(Ok(stamp)),
+            Err(Fault::Refused(message)) => note(Err(refused(&apply.key, message))),
+            Err(Fault::Failing(message)) => {
+                let hindrance = refused(&apply.key, message.clone());
+                note(Err(hindrance.clone()));
+                failing = Some((hindrance, Fault::Failing(message)));
+            }
+            Err(Fault::Unreachable(why)) => return (written, Some(Fault::Unreachable(why))),
+        }
+    }
+    (written, failing.map(|(_, fault)| fault))
+}
+
+fn refused(key: &Key, message: String) -> Hindrance {
+    Hindrance::Refused {
+        object: key.to_string(),
+        message,
+    }
+}
+
+/// Notes what came of objects.
+fn note(attempts: &mut Attempts, plan: &mut Plan, written: Vec<Written>) {
+    for Written { key, object, outcome } in written {
+        let outcome = match outcome {
+            Ok(stamp) => Outcome::Done(stamp),
+            Err(hindrance) => {
+                plan.hindered.push((key.clone(), object.clone(), hindrance.clone()));
+                Outcome::Hindered(hindrance)
+            }
+        };
+        note_one(attempts, plan, &Target::Object(key), &object, outcome);
+    }
+}
+
+/// Deletes objects of one namespace.
+async fn delete(shared: &Shared, work: &Work) -> Vec<(Key, Stamp, Result<(), Fault>)> {
+    let mut deleted = Vec::new();
+    for (key, stamp) in &work.delete {
+        let outcome = write::delete(&shared.client, key, stamp).await;
+        shared.metrics.written("delete", outcome.as_ref().err());
+        let is_over = matches!(outcome, Err(Fault::Unreachable(_) | Fault::Failing(_)));
+        deleted.push((key.clone(), stamp.clone(), outcome));
+        if is_over {
+            break;
+        }
+    }
+    deleted
+}
+
+fn note_deletion(
+    attempts: &mut Attempts,
+    plan: &mut Plan,
+    key: &Key,
+    stamp: &Stamp,
+    deleted: Result<(), Fault>,
+) -> Result<(), String> {
+    let outcome = match deleted {
+        Ok(()) => Outcome::Done(Stamp::default()),
+        Err(Fault::Unreachable(why)) => return Err(why),
+        Err(Fault::Refused(message) | Fault::Failing(message)) => Outcome::Hindered(refused(key, message)),
+    };
+    let uid = stamp.uid.as_str().into();
+    note_one(attempts, plan, &Target::Deletion(key.clone()), &uid, outcome);
+    Ok(())
+}
+
+/// Notes one attempt: says once that it failed, and when it is looked at again.
+fn note_one(attempts: &mut Attempts, plan: &mut Plan, target: &Target, wanted: &Value, outcome: Outcome) {
+    let now = Instant::now();
+    let error = match &outcome {
+        Outcome::Hindered(hindrance) => Some(hindrance.to_string()),
+        Outcome::Done(_) => None,
+    };
+    let is_news = attempts.note(target.clone(), wanted.clone(), outcome, now);
+    if let Need::Later(until, _) = attempts.need(target, wanted, None, now) {
+        plan.look_again(until);
+    }
+    match error {
+        Some(error) if is_news => warn!(error, "an object or status is not written, trying again"),
+        Some(error) => debug!(error, "an object or status is not written"),
+        None => {}
+    }
+}
+
+/// Writes the statuses that differ. The error says why nobody answers.
+async fn statuses(shared: &Shared, attempts: &mut Attempts, plan: &mut Plan) -> Result<(), String> {
+    let (mut due, now) = (Vec::new(), Instant::now());
+    let time = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    for verdict in plan.compiled.verdicts.clone() {
+        let Some(policy) = plan.policies.get(&verdict.policy) else {
+            continue;
+        };
+        let target = Target::Status(verdict.policy.clone());
+        plan.targets.insert(target.clone());
+        let Some(conditions) = verdict.conditions_for(policy, &time) else {
+            continue;
+        };
+        // But for the time, which goes on.
+        let wanted = (policy.pointer("/metadata/generation"), &verdict.conditions);
+        let wanted = serde_json::to_value(wanted).unwrap_or_default();
+        match attempts.need(&target, &wanted, None, now) {
+            Need::Later(until, _) => plan.look_again(until),
+            Need::Due | Need::Settled => due.push((target, wanted, policy.clone(), conditions)),
+        }
+    }
+    let all = stream::iter(due).map(|(target, wanted, policy, conditions)| async move {
+        let kind = POLICIES
+            .iter()
+            .find(|kind| policy.get("kind").and_then(Value::as_str) == Some(kind.name));
+        let outcome = match kind {
+            Some(kind) => write::status(&shared.client, kind, &policy, &conditions).await,
+            None => Ok(()),
+        };
+        shared.metrics.written("status", outcome.as_ref().err());
+        (target, wanted, outcome)
+    });
+    let mut all = Box::pin(all.buffer_unordered(AT_ONCE));
+    while let Some((target, wanted, outcome)) = all.next().await {
+        let outcome = match outcome {
+            Ok(()) => Outcome::Done(Stamp::default()),
+            Err(Fault::Unreachable(why)) => return Err(why),
+            Err(Fault::Refused(message) | Fault::Failing(message)) => {
+                let Target::Status(object) = &target else { continue };
+                let object = object.clone();
+                Outcome::Hindered(Hindrance::Refused { object, message })
+            }
+        };
+        note_one(attempts, plan, &target, &wanted, outcome);
+    }
+    Ok(())
+}

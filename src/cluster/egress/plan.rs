@@ -1,0 +1,229 @@
+//! What has to be written so that the cluster is as the policies want it.
+
+use super::attempts::{Attempts, Need, Outcome, Target};
+use super::known::{Key, POLICIES, Stamp, View};
+use crate::cluster::index::Collection;
+use crate::egress::compile::hindrance::Hindrance;
+use crate::egress::compile::kinds::Kind;
+use crate::egress::compile::{Compiled, Surroundings, compile};
+use crate::egress::{Policies, Policy};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use tokio::time::Instant;
+
+/// What has to be written, and what is to say.
+#[derive(Debug, Default)]
+pub(super) struct Plan {
+    /// What policies compile to.
+    pub(super) compiled: Compiled,
+    /// The policies as they are stored, by identifier.
+    pub(super) policies: BTreeMap<String, Value>,
+    /// Namespace by namespace.
+    pub(super) work: BTreeMap<String, Work>,
+    /// Objects that are not in the cluster as they are wanted.
+    pub(super) hindered: Vec<(Key, Value, Hindrance)>,
+    /// Everything that it is about.
+    pub(super) targets: BTreeSet<Target>,
+    /// When to look again.
+    pub(super) again: Option<Instant>,
+}
+
+/// What has to be written in a namespace.
+#[derive(Debug, Default)]
+pub(super) struct Work {
+    /// In this order.
+    pub(super) apply: Vec<Apply>,
+    /// In this order.
+    pub(super) delete: Vec<(Key, Stamp)>,
+}
+
+/// An object that has to be applied.
+#[derive(Debug)]
+pub(super) struct Apply {
+    pub(super) key: Key,
+    pub(super) object: Value,
+    /// The one that is there, which is ours.
+    pub(super) seen: Option<Stamp>,
+}
+
+/// Where nothing is changed, because a policy that counts there cannot be read, and which.
+#[derive(Debug, Default)]
+struct Held {
+    everywhere: Option<String>,
+    namespaces: BTreeMap<String, String>,
+}
+
+impl Plan {
+    /// What has to be written at `now`, where everything is as in `view`.
+    pub(super) fn new(view: &View, attempts: &Attempts, surroundings: &Surroundings, now: Instant) -> Self {
+        let mut plan = Self::default();
+        let held = plan.compile(view, surroundings);
+        let mut wanted = BTreeSet::new();
+        for object in plan.compiled.objects.clone() {
+            let Some(key) = Key::of(&object) else {
+                let text = |key| object.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+                let missing = Hindrance::KindMissing {
+                    kind: text("kind"),
+                    api_version: text("apiVersion"),
+                };
+                plan.compiled.hinder([(&object, missing)]);
+                continue;
+            };
+            wanted.insert(key.clone());
+            let target = Target::Object(key.clone());
+            let seen = view.seen(&key);
+            let stamp = seen.map(|seen| &seen.stamp);
+            let need = attempts.need(&target, &object, stamp, now);
+            let is_there = seen.is_some_and(|seen| seen.is_ours && !seen.is_going);
+            if need == Need::Settled && is_there {
+                plan.targets.insert(target);
+                continue;
+            }
+            if let Some(hindrance) = hindrance(&key, view, &held) {
+                // What was written of it before is not there any more, and is due at once when nothing hinders it.
+                plan.hindered.push((key, object, hindrance));
+                continue;
+            }
+            plan.targets.insert(target);
+            let seen = stamp.cloned();
+            plan.add(Apply { key, object, seen }, &need);
+        }
+        for (key, seen) in view.ours() {
+            let is_held = held.by(&key.namespace).is_some();
+            if wanted.contains(&key) || is_held {
+                continue;
+            }
+            let target = Target::Deletion(key.clone());
+            match attempts.need(&target, &seen.stamp.uid.as_str().into(), None, now) {
+                Need::Later(until, _) => plan.look_again(until),
+                Need::Due | Need::Settled => {
+                    let work = plan.work.entry(key.namespace.clone()).or_default();
+                    work.delete.push((key, seen.stamp.clone()));
+                }
+            }
+            plan.targets.insert(target);
+        }
+        for work in plan.work.values_mut() {
+            work.apply.sort_by(|a, b| a.key.cmp(&b.key));
+            work.delete.sort_by(|(a, _), (b, _)| b.cmp(a));
+        }
+        plan
+    }
+
+    /// Reads the policies and compiles them.
+    fn compile(&mut self, view: &View, surroundings: &Surroundings) -> Held {
+        let (mut read, mut errors, mut held) = (Vec::new(), Vec::new(), Held::default());
+        for object in view.policies.iter().flat_map(Collection::iter) {
+            let id = match Policy::read(object, "") {
+                Some(Ok(policy)) => {
+                    let id = policy.id.to_string();
+                    read.push(policy);
+                    id
+                }
+                Some(Err(error)) => {
+                    held.add(object, &error.object);
+                    let id = error.object.clone();
+                    errors.push(error);
+                    id
+                }
+                None => continue,
+            };
+            self.policies.insert(id, object.clone());
+        }
+        let surroundings = Surroundings {
+            foreign: view.foreign_networks(),
+            ..surroundings.clone()
+        };
+        self.compiled = compile(&Policies::new(read), &surroundings);
+        self.compiled.refuse(errors);
+        held
+    }
+
+    /// Adds what has to be done about an object that is wanted, and not settled.
+    fn add(&mut self, apply: Apply, need: &Need<'_>) {
+        match need {
+            Need::Later(until, outcome) => {
+                self.look_again(*until);
+                if let Outcome::Hindered(hindrance) = outcome {
+                    self.hindered.push((apply.key, apply.object, hindrance.clone()));
+                }
+            }
+            Need::Due | Need::Settled => {
+                let work = self.work.entry(apply.key.namespace.clone()).or_default();
+                work.apply.push(apply);
+            }
+        }
+    }
+
+    /// Whether the object of `key` may be deleted: what closes may not where another that closes could not be written, there or
+    /// in the global namespace, which counts where a namespace has nothing of its own.
+    pub(super) fn may_delete(&self, key: &Key, global_namespace: &str) -> bool {
+        let closes = |key: &Key| key.kind().is_some_and(Kind::closes);
+        let stands_in_the_way = |(other, _, hindrance): &(Key, Value, Hindrance)| {
+            let is_close = other.namespace == key.namespace || other.namespace == global_namespace;
+            closes(other) && is_close && matches!(hindrance, Hindrance::Refused { .. })
+        };
+        !closes(key) || !self.hindered.iter().any(stands_in_the_way)
+    }
+
+    /// Notes that something is due at `until`.
+    pub(super) fn look_again(&mut self, until: Instant) {
+        self.again = Some(self.again.map_or(until, |again| again.min(until)));
+    }
+}
+
+/// What stands against writing an object, without asking.
+fn hindrance(key: &Key, view: &View, held: &Held) -> Option<Hindrance> {
+    let (kind, listed) = (key.kind()?, view.objects.get(key.kind)?);
+    let refused = |message: &str| Hindrance::Refused {
+        object: key.to_string(),
+        message: message.to_owned(),
+    };
+    if listed.is_missing {
+        return Some(Hindrance::KindMissing {
+            kind: kind.name.to_owned(),
+            api_version: kind.api_version(),
+        });
+    }
+    if let (false, Some(why)) = (listed.found.is_listed(), listed.found.trouble()) {
+        return Some(refused(&why));
+    }
+    if !view.namespaces.contains(&key.namespace) {
+        return Some(Hindrance::NamespaceMissing {
+            namespace: key.namespace.clone(),
+        });
+    }
+    if let Some(policy) = held.by(&key.namespace) {
+        return Some(Hindrance::Held {
+            policy: policy.to_owned(),
+        });
+    }
+    let seen = view.seen(key)?;
+    if !seen.is_ours {
+        return Some(Hindrance::ForeignObject {
+            object: key.to_string(),
+        });
+    }
+    seen.is_going
+        .then(|| refused("it is being deleted, and comes again after that"))
+}
+
+impl Held {
+    fn add(&mut self, policy: &Value, id: &str) {
+        let text = |pointer| policy.pointer(pointer).and_then(Value::as_str);
+        let [_, cluster_wide] = POLICIES;
+        match text("/metadata/namespace").filter(|_| text("/kind") != Some(cluster_wide.name)) {
+            Some(namespace) => drop(self.namespaces.insert(namespace.to_owned(), id.to_owned())),
+            None => self.everywhere = Some(id.to_owned()),
+        }
+    }
+
+    /// The policy that holds everything in `namespace`.
+    fn by(&self, namespace: &str) -> Option<&str> {
+        let own = self.namespaces.get(namespace);
+        own.or(self.everywhere.as_ref()).map(String::as_str)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,246 @@
+use super::*;
+use crate::cluster::egress::known::{Listed, Seen};
+use crate::egress::compile::MANAGED_BY;
+use crate::egress::compile::kinds::KINDS;
+use serde_json::json;
+use std::time::Duration;
+
+const GLOBAL: &str = "linkerd-egress";
+
+/// A cluster with these namespaces, of which every kind was listed.
+fn view(namespaces: &[&str]) -> View {
+    let mut view = View::default();
+    view.policies.iter_mut().for_each(|found| found.reset(Vec::new()));
+    let there = namespaces.iter().map(|name| ((*name).into(), ()));
+    view.namespaces.reset(there.collect());
+    view.objects
+        .iter_mut()
+        .for_each(|listed| listed.found.reset(Vec::new()));
+    view
+}
+
+fn add_policy(view: &mut View, namespace: Option<&str>, name: &str, spec: &Value) {
+    let kind = if namespace.is_some() {
+        "EgressPolicy"
+    } else {
+        "ClusterEgressPolicy"
+    };
+    let object = json!({
+        "apiVersion": "outrigger.linkerd.io/v1alpha1",
+        "kind": kind,
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": spec,
+    });
+    let path = format!("{}/{name}", namespace.unwrap_or_default());
+    view.policies[usize::from(namespace.is_none())].apply(path.as_str().into(), object);
+}
+
+fn closed(host: &str) -> Value {
+    json!({"hosts": [host], "allowlist": "Enabled"})
+}
+
+fn add_object(view: &mut View, kind: &str, path: &str, is_ours: bool) {
+    let index = KINDS.iter().position(|it| it.name == kind).unwrap();
+    let seen = Seen {
+        stamp: Stamp {
+            uid: path.to_owned(),
+            generation: 1,
+        },
+        is_ours,
+        is_going: false,
+    };
+    view.objects[index].found.apply(path.into(), seen);
+}
+
+fn plan(view: &View, attempts: &Attempts) -> Plan {
+    let surroundings = Surroundings {
+        global_namespace: GLOBAL.to_owned(),
+        ..Surroundings::default()
+    };
+    Plan::new(view, attempts, &surroundings, Instant::now())
+}
+
+/// What is applied in a namespace, in order: the kinds.
+fn applied(plan: &Plan, namespace: &str) -> Vec<&'static str> {
+    let work = plan.work.get(namespace);
+    let keys = work.into_iter().flat_map(|work| &work.apply).map(|apply| &apply.key);
+    keys.map(|key| key.kind().unwrap().name).collect()
+}
+
+fn deleted(plan: &Plan, namespace: &str) -> Vec<String> {
+    let work = plan.work.get(namespace);
+    work.into_iter()
+        .flat_map(|work| &work.delete)
+        .map(|(key, _)| key.to_string())
+        .collect()
+}
+
+fn hindrances(plan: &Plan) -> BTreeSet<&'static str> {
+    plan.hindered.iter().map(|(_, _, hindrance)| hindrance.code()).collect()
+}
+
+#[test]
+fn routes_come_before_networks_and_networks_go_before_routes() {
+    let mut view = view(&["shop"]);
+    add_policy(&mut view, Some("shop"), "a", &closed("a.example"));
+    for (kind, path) in [
+        ("EgressNetwork", "shop/old"),
+        ("HTTPRoute", "shop/old"),
+        ("TLSRoute", "shop/old"),
+    ] {
+        add_object(&mut view, kind, path, true);
+    }
+    let plan = plan(&view, &Attempts::default());
+    let expected = ["HTTPRoute", "TLSRoute", "EgressNetwork", "EgressNetwork"];
+    assert_eq!(applied(&plan, "shop"), expected);
+    let expected = ["EgressNetwork shop/old", "TLSRoute shop/old", "HTTPRoute shop/old"];
+    assert_eq!(deleted(&plan, "shop"), expected);
+}
+
+#[test]
+fn what_is_not_ours_is_neither_applied_to_nor_deleted() {
+    let mut view = view(&["shop"]);
+    add_policy(&mut view, Some("shop"), "a", &closed("a.example"));
+    add_object(&mut view, "EgressNetwork", "shop/outrigger-outside", false);
+    add_object(&mut view, "HTTPRoute", "shop/theirs", false);
+    let plan = plan(&view, &Attempts::default());
+    assert_eq!(applied(&plan, "shop"), ["HTTPRoute", "TLSRoute", "EgressNetwork"]);
+    assert_eq!(deleted(&plan, "shop"), [""; 0]);
+    assert_eq!(hindrances(&plan), BTreeSet::from(["ForeignObject"]));
+}
+
+#[test]
+fn what_is_missing_hinders_no_more_than_it_must() {
+    let mut view = view(&["shop"]);
+    add_policy(&mut view, Some("shop"), "a", &closed("a.example"));
+    add_policy(&mut view, None, "wide", &closed("b.example"));
+    let tls = KINDS.iter().position(|kind| kind.name == "TLSRoute").unwrap();
+    view.objects[tls] = Listed {
+        is_missing: true,
+        ..Listed::default()
+    };
+    let plan = plan(&view, &Attempts::default());
+    assert!(applied(&plan, "shop").contains(&"EgressNetwork"));
+    assert!(!applied(&plan, "shop").contains(&"TLSRoute"));
+    assert_eq!(applied(&plan, GLOBAL), [""; 0]);
+    assert_eq!(hindrances(&plan), BTreeSet::from(["KindMissing", "NamespaceMissing"]));
+}
+
+/// Of an address that is none, the schema knows nothing.
+#[test]
+fn a_policy_that_cannot_be_read_holds_its_namespace() {
+    let mut view = view(&["bank", "shop"]);
+    for namespace in ["bank", "shop"] {
+        add_policy(&mut view, Some(namespace), "a", &closed("a.example"));
+        add_object(&mut view, "EgressNetwork", &format!("{namespace}/old"), true);
+    }
+    add_policy(&mut view, Some("shop"), "bad", &json!({"addresses": ["300.0.0.1"]}));
+    let held = plan(&view, &Attempts::default());
+    assert_eq!((applied(&held, "shop"), deleted(&held, "shop")), (vec![], vec![]));
+    assert!(!applied(&held, "bank").is_empty() && !deleted(&held, "bank").is_empty());
+    assert_eq!(hindrances(&held), BTreeSet::from(["Held"]));
+    let bad = held
+        .compiled
+        .verdicts
+        .iter()
+        .find(|it| it.policy == "EgressPolicy/shop/bad");
+    assert_eq!(bad.unwrap().conditions[0].reason, "Invalid");
+
+    add_policy(&mut view, None, "bad", &json!({"addresses": ["300.0.0.1"]}));
+    assert!(plan(&view, &Attempts::default()).work.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_written_is_left_alone_until_somebody_changes_it() {
+    let mut view = view(&["shop"]);
+    add_policy(&mut view, Some("shop"), "a", &closed("a.example"));
+    let mut attempts = Attempts::default();
+    let first = plan(&view, &attempts);
+    for work in first.work.values() {
+        for Apply { key, object, .. } in &work.apply {
+            let kind = key.kind().unwrap().name;
+            add_object(&mut view, kind, &key.path(), true);
+            let stamp = view.seen(key).unwrap().stamp.clone();
+            let target = Target::Object(key.clone());
+            attempts.note(target, object.clone(), Outcome::Done(stamp), Instant::now());
+        }
+    }
+    let settled = plan(&view, &attempts);
+    assert!(settled.work.is_empty() && settled.again.is_none());
+    assert_eq!(settled.targets, first.targets);
+
+    // Somebody changes one, and takes the label off another.
+    let [http, .., network] = &mut view.objects;
+    let (path, mut seen) = http
+        .found
+        .named()
+        .map(|(path, seen)| (path.to_owned(), seen.clone()))
+        .next()
+        .unwrap();
+    seen.stamp.generation = 2;
+    http.found.apply(path.as_str().into(), seen);
+    let (path, mut seen) = network
+        .found
+        .named()
+        .map(|(path, seen)| (path.to_owned(), seen.clone()))
+        .next()
+        .unwrap();
+    seen.is_ours = false;
+    network.found.apply(path.as_str().into(), seen);
+    tokio::time::advance(Duration::from_secs(60)).await;
+    let again = plan(&view, &attempts);
+    assert_eq!(applied(&again, "shop"), ["HTTPRoute"]);
+    assert_eq!(hindrances(&again), BTreeSet::from(["ForeignObject"]));
+}
+
+#[test]
+fn what_closes_stays_where_another_that_closes_is_refused() {
+    let mut view = view(&["bank", "shop"]);
+    let mut plan = plan(&view, &Attempts::default());
+    for (kind, path) in [
+        ("EgressNetwork", "bank/old"),
+        ("EgressNetwork", "shop/old"),
+        ("TLSRoute", "shop/old"),
+    ] {
+        add_object(&mut view, kind, path, true);
+    }
+    let keys: Vec<_> = view.ours().map(|(key, _)| key).collect();
+    let mut may = |namespace: &str, hindrance: Hindrance| {
+        let kind = KINDS.len() - 1;
+        let (namespace, name) = (namespace.to_owned(), "new".to_owned());
+        let key = Key { kind, namespace, name };
+        plan.hindered = vec![(key, Value::Null, hindrance)];
+        let free = keys.iter().filter(|key| plan.may_delete(key, GLOBAL));
+        free.map(Key::to_string).collect::<Vec<_>>().join(", ")
+    };
+    let refused = || Hindrance::Refused {
+        object: "EgressNetwork shop/new".to_owned(),
+        message: "no".to_owned(),
+    };
+    assert_eq!(may("shop", refused()), "TLSRoute shop/old, EgressNetwork bank/old");
+    assert_eq!(may(GLOBAL, refused()), "TLSRoute shop/old");
+    // Where operators' policies do not count anyway, nothing is to be waited for.
+    let namespace = GLOBAL.to_owned();
+    let all = "TLSRoute shop/old, EgressNetwork bank/old, EgressNetwork shop/old";
+    assert_eq!(may(GLOBAL, Hindrance::NamespaceMissing { namespace }), all);
+}
+
+#[test]
+fn everything_that_is_compiled_is_of_a_kind_that_is_known() {
+    let mut view = view(&["shop"]);
+    add_policy(&mut view, Some("shop"), "a", &closed("a.example"));
+    let rpc =
+        json!({"hosts": ["rpc.example"], "ports": [{"port": 50051, "protocol": "GRPC"}], "tls": {"mode": "Optional"}});
+    add_policy(&mut view, Some("shop"), "rpc", &rpc);
+    let database = json!({"addresses": ["203.0.113.0/24"], "ports": [{"port": 5432, "protocol": "TCP"}]});
+    add_policy(&mut view, Some("shop"), "database", &database);
+    let plan = plan(&view, &Attempts::default());
+    let kinds: BTreeSet<_> = applied(&plan, "shop").into_iter().collect();
+    assert_eq!(kinds, KINDS.map(|kind| kind.name).into());
+    assert_eq!(plan.work["shop"].apply.len(), plan.compiled.objects.len());
+    let labels = plan.work["shop"]
+        .apply
+        .iter()
+        .map(|apply| &apply.object["metadata"]["labels"]);
+    assert!(labels.into_iter().all(|labels| labels[MANAGED_BY.0] == MANAGED_BY.1));
+}

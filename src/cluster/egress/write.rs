@@ -1,0 +1,129 @@
+//! Writing: objects, deletions and statuses, one call each.
+
+use super::known::{Key, Stamp, resource};
+use super::plan::Apply;
+use crate::egress::compile::kinds::Kind;
+use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, Preconditions, ValidationDirective};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// Who writes, for server-side apply.
+const MANAGER: &str = "outrigger";
+
+/// How long one call may take: a little longer than the webhooks that the API server asks may (30 s), so that it is the API
+/// server that says which one is silent.
+const TIMEOUT: Duration = Duration::from_secs(35);
+
+/// What the API server answers (RFC 9110, 15.5.5 and 15.5.10; RFC 6585, 4).
+const NOT_FOUND: u16 = 404;
+const CONFLICT: u16 = 409;
+const TOO_MANY: u16 = 429;
+const SERVER_ERRORS: u16 = 500;
+
+/// Why something was not written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// The API server does not take it as it is.
+    Refused(String),
+    /// The API server, or a webhook that it asks, has failed: what comes next would fail as well.
+    Failing(String),
+    /// Nobody answers.
+    Unreachable(String),
+}
+
+impl Fault {
+    /// The fault in a word, for metrics.
+    pub(super) fn word(&self) -> &'static str {
+        match self {
+            Self::Refused(_) => "refused",
+            Self::Failing(_) => "failing",
+            Self::Unreachable(_) => "unreachable",
+        }
+    }
+}
+
+/// Applies an object; the stamp that it has now.
+///
+/// One that is there already is known to be ours: whoever has changed a field of it is overruled. Where none is known, nobody
+/// is: another's object that has come meanwhile stays as it is.
+pub(super) async fn apply(client: &Client, apply: &Apply) -> Result<Stamp, Fault> {
+    let mut parameters = PatchParams::apply(MANAGER);
+    // What a server does not know it would drop, and the rest would be something else.
+    parameters.field_validation = Some(ValidationDirective::Strict);
+    parameters.force = apply.seen.is_some();
+    let mut object = apply.object.clone();
+    if let (Some(seen), Some(Value::Object(metadata))) = (&apply.seen, object.get_mut("metadata")) {
+        metadata.insert("uid".to_owned(), seen.uid.as_str().into());
+    }
+    let patch = Patch::Apply(object);
+    let api = api(client, &apply.key)?;
+    let written = answer(api.patch_metadata(&apply.key.name, &parameters, &patch)).await?;
+    Ok(Stamp::of(&written.metadata))
+}
+
+/// Deletes the object that has that stamp; one that is gone, or is another one by now, is none of ours any more.
+pub(super) async fn delete(client: &Client, key: &Key, stamp: &Stamp) -> Result<(), Fault> {
+    let parameters = DeleteParams::default().preconditions(Preconditions {
+        uid: Some(stamp.uid.clone()),
+        resource_version: None,
+    });
+    let api = api(client, key)?;
+    let deleted = async { api.delete(&key.name, &parameters).await.map(drop) };
+    answer(unless(deleted, &[NOT_FOUND, CONFLICT])).await
+}
+
+/// Writes conditions into the status of a policy; those of others stay.
+pub(super) async fn status(client: &Client, kind: &Kind, policy: &Value, conditions: &Value) -> Result<(), Fault> {
+    let text = |pointer| policy.pointer(pointer).and_then(Value::as_str);
+    let (namespace, name) = (text("/metadata/namespace"), text("/metadata/name").unwrap_or_default());
+    let resource = resource(kind);
+    let api: Api<DynamicObject> = match namespace {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
+        None => Api::all_with(client.clone(), &resource),
+    };
+    let object = json!({
+        "apiVersion": kind.api_version(),
+        "kind": kind.name,
+        "metadata": {"name": name},
+        "status": {"conditions": conditions},
+    });
+    // Nobody else has anything to write into these conditions.
+    let parameters = PatchParams::apply(MANAGER).force();
+    let patch = Patch::Apply(object);
+    let written = async { api.patch_status(name, &parameters, &patch).await.map(drop) };
+    answer(unless(written, &[NOT_FOUND])).await
+}
+
+fn api(client: &Client, key: &Key) -> Result<Api<DynamicObject>, Fault> {
+    let kind = key
+        .kind()
+        .ok_or_else(|| Fault::Refused("it is of no kind that is known".to_owned()))?;
+    Ok(Api::namespaced_with(client.clone(), &key.namespace, &resource(kind)))
+}
+
+/// What comes of a call; an answer with one of these codes is as good as none.
+async fn unless(call: impl Future<Output = Result<(), kube::Error>>, codes: &[u16]) -> Result<(), kube::Error> {
+    match call.await {
+        Err(kube::Error::Api(status)) if codes.contains(&status.code) => Ok(()),
+        other => other,
+    }
+}
+
+async fn answer<T>(call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, Fault> {
+    match timeout(TIMEOUT, call).await {
+        Ok(Ok(written)) => Ok(written),
+        Ok(Err(kube::Error::Api(status))) => {
+            let message = status.message.clone();
+            let is_failing = status.code == TOO_MANY || status.code >= SERVER_ERRORS;
+            Err(if is_failing {
+                Fault::Failing(message)
+            } else {
+                Fault::Refused(message)
+            })
+        }
+        Ok(Err(error)) => Err(Fault::Unreachable(error.to_string())),
+        Err(_) => Err(Fault::Failing("no answer in time".to_owned())),
+    }
+}
