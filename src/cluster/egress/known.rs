@@ -1,6 +1,6 @@
 //! What watches have told: policies, namespaces, and the objects of every kind that is compiled.
 
-use crate::cluster::index::{Collection, Freshness};
+use crate::cluster::index::Collection;
 use crate::egress::compile::MANAGED_BY;
 use crate::egress::compile::kinds::{KINDS, Kind, NETWORK};
 use crate::egress::policy::{CLUSTER_KIND, GROUP, KIND, VERSION};
@@ -47,7 +47,13 @@ pub(super) struct Listed<T> {
     pub(super) found: Collection<T>,
     /// Whether the API server has no such resource.
     pub(super) is_missing: bool,
+    /// How often in a row it could not be watched, up to [`PATIENCE`].
+    pub(super) failures: u8,
 }
+
+/// How often a kind may fail before it counts as one that cannot be listed: with the pauses of a watch, some five seconds. Until
+/// then nothing is written, for an API server that has just started would have every policy say that it is not programmed.
+const PATIENCE: u8 = 3;
 
 /// What was known at one time.
 #[derive(Clone, Default)]
@@ -116,10 +122,20 @@ impl Known {
 
     /// Whether enough is known to act: of a kind that cannot be listed it is known that it cannot.
     pub(super) fn is_settled(&self) -> bool {
-        let is_open = |listing: &Listing<Seen>| listing.lock().found.freshness() == Freshness::Pending;
+        let is_open = |listing: &Listing<Seen>| {
+            let listed = listing.lock();
+            !listed.found.is_listed() && !listed.is_missing && listed.failures < PATIENCE
+        };
         self.policies.iter().all(|listing| listing.lock().found.is_listed())
             && self.namespaces.lock().found.is_listed()
             && !self.objects.iter().any(is_open)
+    }
+}
+
+impl<T> Listed<T> {
+    /// Notes that it could not be watched once more.
+    pub(super) fn count_failure(&mut self) {
+        self.failures = self.failures.saturating_add(1).min(PATIENCE);
     }
 }
 
@@ -141,6 +157,7 @@ impl<T> Default for Listed<T> {
         Self {
             found: Collection::default(),
             is_missing: false,
+            failures: 0,
         }
     }
 }

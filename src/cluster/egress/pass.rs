@@ -50,9 +50,11 @@ pub(super) async fn run(shared: &Shared) {
             () = is_time => {}
         }
         sleep(GATHER).await;
-        if shared.known.is_settled() {
-            again = Box::pin(pass(shared, &mut attempts)).await;
-        }
+        again = match shared.known.is_settled() {
+            true => Box::pin(pass(shared, &mut attempts)).await,
+            // What is heard next changes something.
+            false => None,
+        };
     }
 }
 

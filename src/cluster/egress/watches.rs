@@ -54,8 +54,8 @@ async fn heed<K, T, W>(
     let mut steps = Steps::new(watch, QUIET);
     let mut listed = None;
     let state = || {
-        let found = &listing.lock().found;
-        (found.freshness(), found.generation())
+        let listed = listing.lock();
+        (listed.found.freshness(), listed.found.generation(), listed.failures)
     };
     loop {
         let before = state();
@@ -64,7 +64,9 @@ async fn heed<K, T, W>(
             Told::Event(event) => {
                 let mut listing = listing.lock();
                 take(&mut listing.found, &keep, &mut listed, event);
-                listing.is_missing &= !listing.found.is_listed();
+                if listing.found.is_listed() {
+                    (listing.is_missing, listing.failures) = (false, 0);
+                }
             }
             Told::Failed(failure) => fail(shared, resource, listing, &failure),
             Told::End => return,
@@ -85,6 +87,7 @@ fn fail<T: PartialEq>(shared: &Shared, resource: &'static str, listing: &Listing
     let why = failure.describe();
     let mut listing = listing.lock();
     let was_failing = listing.found.trouble().is_some();
+    listing.count_failure();
     if failure.is_absence() {
         let was_missing = std::mem::replace(&mut listing.is_missing, true);
         if !was_missing {
