@@ -6,8 +6,9 @@ use crate::inject::{PROXY, Redirection};
 use crate::pod::{Pod, boolean, container_name, list, object, text};
 use serde_json::Value;
 
-/// With these a container changes the rules, or sends below them: the fence holds nobody who has one.
-const CAPABILITIES: [&str; 4] = ["ALL", "NET_ADMIN", "NET_RAW", "SYS_ADMIN"];
+/// With these a container changes the rules, sends below them, or becomes the proxy's user: the fence holds nobody who has
+/// one.
+const CAPABILITIES: [&str; 5] = ["ALL", "NET_ADMIN", "NET_RAW", "SETUID", "SYS_ADMIN"];
 
 /// The gaps in the fence of `pod`, each a sentence; none where it asks for no fence. The proxy runs as `user`;
 /// `foreign_plugin` says that the nodes have Linkerd's CNI plugin.
@@ -35,7 +36,7 @@ pub(super) fn gaps(
         .all_containers()
         .filter(|container| container_name(container) != PROXY);
     let by_containers = containers.filter_map(|container| {
-        let why = power(container)
+        let why = power(pod, container)
             .or_else(|| (pod.user_of(container) == Some(user)).then(|| format!("runs as the proxy's user, {user}")))?;
         Some(format!(
             "the fence does not hold container {}: it {why}",
@@ -45,21 +46,29 @@ pub(super) fn gaps(
     by_rules.into_iter().chain(by_containers).collect()
 }
 
-/// What a container has that no rule holds.
-fn power(container: &Value) -> Option<String> {
-    let context = object(container, "securityContext")?;
-    if boolean(context, "privileged") == Some(true) {
+/// What a container has that no rule holds. Root has all that runtimes give, `NET_RAW` and `SETUID` among it, unless it is
+/// dropped.
+fn power(pod: &Pod<'_>, container: &Value) -> Option<String> {
+    let context = object(container, "securityContext");
+    if context.and_then(|context| boolean(context, "privileged")) == Some(true) {
         return Some("is privileged".to_owned());
     }
-    let added = object(context, "capabilities")
-        .into_iter()
-        .flat_map(|sets| list(sets, "add"));
-    let mut added = added
-        .filter_map(Value::as_str)
-        .map(|name| name.strip_prefix("CAP_").unwrap_or(name));
-    let held = added.find(|name| CAPABILITIES.contains(name))?;
-    Some(format!("has the capability {held}"))
+    let sets = context.and_then(|context| object(context, "capabilities"));
+    let named = |set| {
+        let names = sets.into_iter().flat_map(move |sets| list(sets, set));
+        let names = names.filter_map(Value::as_str);
+        names.map(|name| name.strip_prefix("CAP_").unwrap_or(name))
+    };
+    if let Some(held) = named("add").find(|name| CAPABILITIES.contains(name)) {
+        return Some(format!("has the capability {held}"));
+    }
+    let dropped = |name| named("drop").any(|dropped| dropped == name);
+    let drops = dropped("ALL") || GIVEN.into_iter().all(dropped);
+    (pod.user_of(container) == Some(0) && !drops).then(|| "runs as root without dropping all capabilities".to_owned())
 }
+
+/// Those of them that container runtimes give to root.
+const GIVEN: [&str; 2] = ["NET_RAW", "SETUID"];
 
 #[cfg(test)]
 mod tests {
@@ -91,7 +100,9 @@ mod tests {
             "containers": [
                 {"name": "app", "securityContext": {"runAsUser": 1000, "capabilities": {"add": ["CHOWN"], "drop": ["ALL"]}}},
                 {"name": "sniffer", "securityContext": {"capabilities": {"add": ["CHOWN", "CAP_NET_RAW"]}}},
-                {"name": "root", "securityContext": {"privileged": true}},
+                {"name": "tool", "securityContext": {"privileged": true}},
+                {"name": "root", "securityContext": {"runAsUser": 0, "capabilities": {"drop": ["NET_RAW"]}}},
+                {"name": "bare", "securityContext": {"runAsUser": 0, "capabilities": {"drop": ["ALL"]}}},
             ],
         });
         let by_plugin = (Redirection::Cni, false);
@@ -99,7 +110,8 @@ mod tests {
         let expected = [
             "container first: it runs as the proxy's user, 2102",
             "sniffer: it has the capability NET_RAW",
-            "root: it is privileged",
+            "tool: it is privileged",
+            "root: it runs as root without dropping all capabilities",
         ];
         assert_eq!(gaps.len(), expected.len(), "{gaps:?}");
         for text in expected {
