@@ -24,7 +24,7 @@ fn kinds(objects: &BTreeSet<String>, namespace: &str) -> String {
 
 #[tokio::test]
 async fn policies_become_objects_and_conditions() {
-    let Some(world) = World::new(&["shop", "linkerd-egress"], &[]).await else {
+    let Some(world) = World::new(&["shop", "agents", "linkerd-egress"], &[]).await else {
         return;
     };
     world.add("shop", "github", &closed("api.github.com")).await;
@@ -34,6 +34,7 @@ async fn policies_become_objects_and_conditions() {
     is_seen_by_kubectl(&world);
     follows_changes(&world, &controller).await;
     changes_nothing_of_what_cannot_be_read(&world, &controller).await;
+    leads_to_the_gateway(&world, &controller).await;
     knows_every_kind(&world, &controller).await;
     has_the_rights_that_it_needs(&world);
     assert_eq!(world.holder().await, "one");
@@ -123,6 +124,37 @@ async fn changes_nothing_of_what_cannot_be_read(world: &World, controller: &Cont
     world.until("shop", "github", "Programmed", controller).await;
     world.change("shop", "github", &json!({"allowlist": "Enabled"})).await;
     world.until("shop", "github", "Programmed", controller).await;
+}
+
+async fn leads_to_the_gateway(world: &World, controller: &Controller) {
+    let mut spec = closed("api.github.com");
+    spec["placement"] = "Gateway".into();
+    spec["workloads"] = json!({"serviceAccounts": ["agent"]});
+    world.add("agents", "github", &spec).await;
+    world.until("agents", "github", "Programmed", controller).await;
+    let objects = world.objects(&["--namespace", "agents"]);
+    let of_kind = |kind: &str| objects.iter().filter(|it| it["kind"] == kind).collect::<Vec<_>>();
+    let [fence] = &of_kind("NetworkPolicy")[..] else {
+        panic!("{objects:#?}")
+    };
+    let selected = &fence["spec"]["podSelector"]["matchExpressions"][0];
+    assert_eq!(
+        (&selected["key"], &selected["values"]),
+        (&"outrigger.linkerd.io/service-account".into(), &json!(["agent"]))
+    );
+    assert_eq!(fence["spec"]["egress"][2]["to"][0]["ipBlock"]["cidr"], "10.96.0.0/12");
+    for route in of_kind("TCPRoute") {
+        let backend = &route["spec"]["rules"][0]["backendRefs"][0];
+        assert_eq!(
+            (&backend["name"], &backend["namespace"]),
+            (&"outrigger-egress-gateway".into(), &"linkerd".into())
+        );
+    }
+    assert_eq!(of_kind("TCPRoute").len(), 2);
+    world.delete(&[("agents", "github")]).await;
+    world
+        .until_ours(controller, |now| kinds(now, "agents").is_empty())
+        .await;
 }
 
 async fn knows_every_kind(world: &World, controller: &Controller) {

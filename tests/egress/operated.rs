@@ -21,7 +21,7 @@ const LIMIT: Duration = Duration::from_secs(240);
 /// The label of what is compiled.
 const OURS: &str = "app.kubernetes.io/managed-by=outrigger-egress";
 
-const KINDS: &str = "egressnetworks,httproutes,grpcroutes,tlsroutes,tcproutes";
+const KINDS: &str = "networkpolicies,egressnetworks,httproutes,grpcroutes,tlsroutes,tcproutes";
 
 const API: &str = "/apis/outrigger.linkerd.io/v1alpha1";
 
@@ -46,6 +46,10 @@ fn rendered(template: &str) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_outrigger"))
         .args(["install", "--server-version", "1.36"])
         .args(["--set", "egress.enabled=true,egress.controller.enabled=true"])
+        .args([
+            "--set",
+            "egress.gateway.enabled=true,egress.gateway.clusterNetworks[0]=10.96.0.0/12",
+        ])
         .arg(format!("--show-only=templates/egress/{template}"))
         .output()
         .expect("the program runs");
