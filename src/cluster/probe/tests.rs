@@ -84,7 +84,8 @@ async fn until(work: impl Future<Output = ()>, done: impl Fn() -> bool) {
         }
     };
     let both = timeout(Duration::from_secs(20), async {
-        tokio::select! { () = work => {}, () = done => {} }
+        // In this order: in a random one a state can come and go between two looks.
+        tokio::select! { biased; () = work => {}, () = done => {} }
     });
     both.await.expect("it comes to that");
 }

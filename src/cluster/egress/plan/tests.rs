@@ -1,7 +1,7 @@
 use super::*;
 use crate::cluster::egress::known::{Listed, Seen};
-use crate::egress::compile::MANAGED_BY;
-use crate::egress::compile::kinds::KINDS;
+use crate::egress::compile::kinds::{KINDS, NETWORK};
+use crate::egress::compile::{GatewayService, MANAGED_BY};
 use serde_json::json;
 use std::time::Duration;
 
@@ -55,6 +55,11 @@ fn add_object(view: &mut View, kind: &str, path: &str, is_ours: bool) {
 fn plan(view: &View, attempts: &Attempts) -> Plan {
     let surroundings = Surroundings {
         global_namespace: GLOBAL.to_owned(),
+        gateway: Some(GatewayService {
+            name: "gate".to_owned(),
+            namespace: "linkerd".to_owned(),
+        }),
+        cluster_networks: vec!["10.96.0.0/12".parse().unwrap()],
         ..Surroundings::default()
     };
     Plan::new(view, attempts, &surroundings, Instant::now())
@@ -170,7 +175,7 @@ async fn what_was_written_is_left_alone_until_somebody_changes_it() {
     assert_eq!(settled.targets, first.targets);
 
     // Somebody changes one, and takes the label off another.
-    let [http, .., network] = &mut view.objects;
+    let [http, _, _, _, network, _] = &mut view.objects;
     let (path, mut seen) = http
         .found
         .named()
@@ -206,7 +211,7 @@ fn what_closes_stays_where_another_that_closes_is_refused() {
     }
     let keys: Vec<_> = view.ours().map(|(key, _)| key).collect();
     let mut may = |namespace: &str, hindrance: Hindrance| {
-        let kind = KINDS.len() - 1;
+        let kind = KINDS.iter().position(|kind| *kind == NETWORK).unwrap();
         let (namespace, name) = (namespace.to_owned(), "new".to_owned());
         let key = Key { kind, namespace, name };
         plan.hindered = vec![(key, Value::Null, hindrance)];
@@ -227,20 +232,21 @@ fn what_closes_stays_where_another_that_closes_is_refused() {
 
 #[test]
 fn everything_that_is_compiled_is_of_a_kind_that_is_known() {
-    let mut view = view(&["shop"]);
+    let mut view = view(&["agents", "shop"]);
     add_policy(&mut view, Some("shop"), "a", &closed("a.example"));
+    let mut gated = closed("a.example");
+    gated["placement"] = "Gateway".into();
+    add_policy(&mut view, Some("agents"), "gated", &gated);
     let rpc =
         json!({"hosts": ["rpc.example"], "ports": [{"port": 50051, "protocol": "GRPC"}], "tls": {"mode": "Optional"}});
     add_policy(&mut view, Some("shop"), "rpc", &rpc);
     let database = json!({"addresses": ["203.0.113.0/24"], "ports": [{"port": 5432, "protocol": "TCP"}]});
     add_policy(&mut view, Some("shop"), "database", &database);
     let plan = plan(&view, &Attempts::default());
-    let kinds: BTreeSet<_> = applied(&plan, "shop").into_iter().collect();
+    let kinds: BTreeSet<_> = ["agents", "shop"].iter().flat_map(|it| applied(&plan, it)).collect();
     assert_eq!(kinds, KINDS.map(|kind| kind.name).into());
-    assert_eq!(plan.work["shop"].apply.len(), plan.compiled.objects.len());
-    let labels = plan.work["shop"]
-        .apply
-        .iter()
-        .map(|apply| &apply.object["metadata"]["labels"]);
+    let all: Vec<_> = plan.work.values().flat_map(|work| &work.apply).collect();
+    assert_eq!(all.len(), plan.compiled.objects.len());
+    let labels = all.iter().map(|apply| &apply.object["metadata"]["labels"]);
     assert!(labels.into_iter().all(|labels| labels[MANAGED_BY.0] == MANAGED_BY.1));
 }
