@@ -59,7 +59,7 @@ fn no_pod_keeps_its_node_from_being_taken_away() {
             }
         }
         let budgets = of_kind(&rendered, "PodDisruptionBudget");
-        assert!(budgets.len() == 2 && budgets.iter().all(|it| it["spec"]["maxUnavailable"] == 1));
+        assert!(budgets.len() == 3 && budgets.iter().all(|it| it["spec"]["maxUnavailable"] == 1));
     }
 }
 
