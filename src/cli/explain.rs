@@ -12,6 +12,7 @@ use anyhow::Result;
 use clap::{ArgGroup, Args, ValueEnum};
 use std::path::PathBuf;
 
+mod egress;
 mod entry;
 mod facts;
 mod selection;

@@ -18,7 +18,7 @@ pub(super) mod policies;
 const PAGE: u32 = 500;
 
 /// What the server answers where there is no such object (RFC 9110, 15.5.5).
-const NOT_FOUND: u16 = 404;
+pub(super) const NOT_FOUND: u16 = 404;
 
 /// The resources that commands read.
 pub(super) mod resource {
@@ -40,6 +40,15 @@ pub(super) mod resource {
     pub(in crate::cli) const CRON_JOBS: Resource = Resource::new("batch/v1", "CronJob", "cronjobs");
     pub(in crate::cli) const NETWORK_POLICIES: Resource =
         Resource::new("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies");
+    pub(in crate::cli) const EGRESS_POLICIES: Resource =
+        Resource::new("outrigger.linkerd.io/v1alpha1", "EgressPolicy", "egresspolicies");
+    pub(in crate::cli) const CLUSTER_EGRESS_POLICIES: Resource = Resource::new(
+        "outrigger.linkerd.io/v1alpha1",
+        "ClusterEgressPolicy",
+        "clusteregresspolicies",
+    );
+    pub(in crate::cli) const EGRESS_NETWORKS: Resource =
+        Resource::new("policy.linkerd.io/v1alpha1", "EgressNetwork", "egressnetworks");
     pub(in crate::cli) const ENDPOINT_SLICES: Resource =
         Resource::new("discovery.k8s.io/v1", "EndpointSlice", "endpointslices");
     pub(in crate::cli) const MUTATING_WEBHOOKS: Resource = Resource::new(

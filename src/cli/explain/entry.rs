@@ -1,5 +1,6 @@
 //! One workload with its decision, as JSON has it.
 
+use super::egress::Said;
 use crate::config::annotation::OPAQUE_PORTS;
 use crate::decide::{Decision, Opinion, Outcome};
 use crate::inject::Redirection;
@@ -19,6 +20,8 @@ pub(in crate::cli) struct Entry {
     pub(in crate::cli) decision: Decision,
     /// The pod, or the template that it is made from; of a service, the service.
     pub(in crate::cli) before: Value,
+    /// What egress policies say to its pods, where any is for them.
+    pub(in crate::cli) egress: Option<Said>,
 }
 
 impl Entry {
@@ -68,6 +71,7 @@ impl Serialize for Entry {
                 .map(|opinion| Policy::beside(opinion, decision))
                 .collect(),
             warnings: decision.warnings.iter().map(ToString::to_string).collect(),
+            egress: self.egress.as_ref(),
             trace: decision.trace.facts(),
             patch: &decision.patch,
         }
@@ -85,6 +89,8 @@ struct Fields<'a> {
     redirection: &'static str,
     policies: Vec<Policy<'a>>,
     warnings: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    egress: Option<&'a Said>,
     trace: &'a [String],
     patch: &'a Patch,
 }

@@ -1,5 +1,6 @@
 //! What is known of the cluster: from the manifests, from flags, and from a live API server where one is named.
 
+use super::egress::Egress;
 use super::{Arguments, Entry, Object};
 use crate::cli::installation::trust_anchors;
 use crate::cli::workload::{self, Workload, namespace_of};
@@ -38,6 +39,8 @@ pub(in crate::cli) struct Known {
     assumptions: Vec<String>,
     /// Namespaces of workloads that neither manifests nor cluster have.
     unknown_namespaces: BTreeSet<String>,
+    /// The egress policies, where there are any.
+    egress: Option<Egress>,
 }
 
 impl Known {
@@ -104,6 +107,7 @@ impl Known {
             groups: given.groups.clone(),
             assumptions,
             unknown_namespaces,
+            egress: Egress::read(&found, &given.control_plane.linkerd_namespace),
         })
     }
 
@@ -126,6 +130,7 @@ impl Known {
             groups: Vec::new(),
             assumptions: Vec::new(),
             unknown_namespaces: BTreeSet::new(),
+            egress: None,
         }
     }
 
@@ -183,6 +188,9 @@ impl Known {
             .map(|name| unknown_namespace(name));
         let trace = Trace::after(self.assumptions.iter().cloned().chain(unknown));
         let before = workload.as_ref().map_or(object, |workload| workload.template).clone();
+        let pod = workload.as_ref().map(|workload| Pod::new(workload.template));
+        let egress = self.egress.as_ref().zip(pod);
+        let egress = egress.and_then(|(egress, pod)| egress.of(namespace_name, &pod));
         let decision = match workload {
             None => decide::annotate(kind, object, &self.setup.installation, &namespace, trace),
             Some(workload) => self.with_inputs(&workload, namespace, declared, |inputs| decide::decide(inputs, trace)),
@@ -192,6 +200,7 @@ impl Known {
             namespace: namespace_name.to_owned(),
             decision,
             before,
+            egress,
         })
     }
 

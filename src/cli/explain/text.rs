@@ -3,6 +3,7 @@
 //! What somebody wants first is which workloads will not run, then why, and what to do about it. Every fact that led there
 //! is for those who doubt it, on demand.
 
+use super::egress::Said;
 use super::entry::{Entry, Policy};
 use crate::cli::paint::{Paint, Tone};
 use crate::cli::table::Table;
@@ -122,6 +123,9 @@ fn tell(text: &mut String, entry: &Entry, paint: Paint) {
             &format!("  it gets the annotation config.linkerd.io/opaque-ports: {ports}"),
             Tone::Plain,
         );
+    }
+    for line in entry.egress.iter().flat_map(Said::lines) {
+        say(&format!("  {line}"), Tone::Plain);
     }
     for warning in &decision.warnings {
         say(&format!("  warning: {warning}"), Tone::Yellow);

@@ -4,8 +4,10 @@
 use super::super::Arguments;
 use crate::cli::installation::Connection;
 use crate::cli::live::policies::{Policies, Scope};
-use crate::cli::live::resource::{CONFIG_MAPS, DAEMON_SETS, NAMESPACES, NODES};
-use crate::cli::live::{get, list, plugin_places, plugin_pods, tidied};
+use crate::cli::live::resource::{
+    CLUSTER_EGRESS_POLICIES, CONFIG_MAPS, DAEMON_SETS, EGRESS_NETWORKS, EGRESS_POLICIES, NAMESPACES, NODES,
+};
+use crate::cli::live::{NOT_FOUND, get, list, plugin_places, plugin_pods, tidied};
 use crate::cli::{describe, note_on_terminal};
 use crate::cluster::{NodeList, server_of};
 use crate::policy::installed::Source;
@@ -71,6 +73,7 @@ pub(super) fn ask(arguments: &Arguments, wanted: &Wanted<'_>) -> Result<Found> {
             false => Scope::Namespaces(&namespaces),
         };
         policies(&client, scope, &mut found).await;
+        egress(&client, scope, &mut found).await;
         let control_plane = &arguments.assumptions.control_plane.linkerd_namespace;
         // What a probe reports, where there is one.
         match get(&client, &CONFIG_MAPS, Some(control_plane), CONFIG_MAP).await {
@@ -126,5 +129,29 @@ async fn policies(client: &Client, scope: Scope<'_>, found: &mut Found) {
             .assumptions
             .push(format!("{resource} are not known, and what they say neither: {why}"));
         found.withheld.push((source, why));
+    }
+}
+
+/// The egress policies that count in `scope`, and the `EgressNetworks` beside which they do.
+async fn egress(client: &Client, scope: Scope<'_>, found: &mut Found) {
+    let places: Vec<_> = match scope {
+        Scope::Everywhere => vec![None],
+        Scope::Namespaces(names) => names.iter().map(|name| Some(name.as_str())).collect(),
+    };
+    let wide = [(CLUSTER_EGRESS_POLICIES, None)];
+    let local = places
+        .iter()
+        .flat_map(|place| [(EGRESS_POLICIES, *place), (EGRESS_NETWORKS, *place)]);
+    for (resource, place) in wide.into_iter().chain(local) {
+        match list(client, &resource, place, |object| Some(tidied(object))).await {
+            Ok(objects) => found.objects.extend(objects),
+            // Who has not installed them has none.
+            Err(kube::Error::Api(status)) if status.code == NOT_FOUND => {}
+            Err(error) => found.assumptions.push(format!(
+                "{} are not known, and what they say neither: {}",
+                resource.plural,
+                describe(&error.into())
+            )),
+        }
     }
 }
