@@ -34,7 +34,7 @@ pub(super) struct Arguments {
     gateway: Option<GatewayService>,
     /// Network of the cluster's pods, Services or nodes; may be repeated. With one, pods of an allowlist that the gateway
     /// enforces get a NetworkPolicy that leaves them these networks and the gateway
-    #[arg(long, value_name = "CIDR", requires = "gateway")]
+    #[arg(long, value_name = "CIDR")]
     cluster_network: Vec<IpNet>,
     /// Name of this replica, which no other has; in a pod, the pod's
     #[arg(long, value_name = "NAME", env = "POD_NAME", hide_env_values = true)]

@@ -24,9 +24,15 @@ pub(super) fn gaps(
     let by_rules = match redirection {
         Redirection::None => Some("nobody sets rules for the pod, so there is no fence".to_owned()),
         Redirection::Cni if foreign_plugin => Some("linkerd-cni sets no fence; outrigger-cni does".to_owned()),
-        Redirection::Cni if own.egress_dns.is_empty() && text(pod.spec(), "dnsPolicy") != Some("None") => Some(
-            format!("the CNI plugin cannot know the pod's name servers, and refuses the pod without {EGRESS_DNS}"),
-        ),
+        Redirection::Cni
+            if own.egress_dns.is_empty()
+                && config.set_by("outrigger.egressDNS").is_none()
+                && text(pod.spec(), "dnsPolicy") != Some("None") =>
+        {
+            Some(format!(
+                "the CNI plugin cannot know the pod's name servers, and refuses the pod without {EGRESS_DNS}"
+            ))
+        }
         Redirection::InitContainer if !config.values.proxy.native_sidecar && !pod.init_containers().is_empty() => {
             Some("the pod's init containers run before linkerd-init, and so before there is a fence".to_owned())
         }

@@ -101,34 +101,48 @@ impl Surroundings {
     }
 }
 
-/// Compiles every policy, those for the gateway where there is one, and says what becomes of all of them.
+/// Compiles every policy, and says what becomes of all of them. Where there is no gateway, what is for it closes.
 pub fn compile(policies: &Policies, surroundings: &Surroundings) -> Compiled {
-    let is_enforced = |policy: &&Policy| match policy.placement {
-        Placement::Client => policy.refusals().is_empty(),
-        // What it cannot enforce it closes, for which that has to come there.
-        Placement::Gateway => surroundings.gateway.is_some(),
+    // What is refused has no routes, and closes as far as it can.
+    let counting = policies.enforceable();
+    let is_compiled = |policy: &Policy| !policy.is_silent();
+    // Between placements the port decides: who has it enforces the policies of both.
+    let of = |placement| {
+        let own = counting
+            .iter()
+            .filter(|it| it.placement == placement && is_compiled(it));
+        Policies::new(own.cloned())
     };
-    let accepted = Policies::new(policies.iter().filter(is_enforced).cloned());
-    let mut spaces = accepted.namespaces();
+    let (direct, gated) = (of(Placement::Client), of(Placement::Gateway));
+    let mut spaces = counting.namespaces();
     let is_cluster_wide = |policy: &Policy| policy.id.namespace.is_none();
-    if accepted.iter().any(is_cluster_wide) {
+    if counting.iter().any(is_cluster_wide) {
         spaces.insert(&surroundings.global_namespace);
     }
     let mut objects = Vec::new();
     let mut outcomes: BTreeMap<&Id, Programmed> = BTreeMap::new();
     for namespace in spaces {
-        let here: Vec<_> = accepted.of_namespace(namespace).collect();
-        let networks = Network::all(&here);
-        let mut plan = Plan::new(&here, surroundings.gateway.as_ref());
+        let all: Vec<_> = counting.of_namespace(namespace).collect();
+        let networks = Network::all(&all);
+        let mut plan = Plan::new(&all, surroundings.gateway.as_ref());
+        let here = || all.iter().copied().filter(|policy| is_compiled(policy));
         let mut fences = Vec::new();
-        for policy in &here {
-            let mut found = plan.add(&accepted, policy, namespace, &networks);
-            fences.extend(fence::around(policy, (namespace, &here), surroundings, &mut found));
-            outcomes.entry(&policy.id).or_default().merge(namespace, found);
+        // The gateway's ports first: what goes past it would be out of its sight.
+        for (placement, of_placement) in [(Placement::Gateway, &gated), (Placement::Client, &direct)] {
+            for policy in here().filter(|policy| policy.placement == placement) {
+                let mut found = plan.add(of_placement, policy, namespace, &networks);
+                match placement {
+                    Placement::Gateway => {
+                        fences.extend(fence::around(policy, (namespace, &all), surroundings, &mut found))
+                    }
+                    Placement::Client => fence::note_beside(&fences, &mut found),
+                }
+                outcomes.entry(&policy.id).or_default().merge(namespace, found);
+            }
         }
         for (of, name) in &surroundings.foreign {
             if of == namespace {
-                for policy in &here {
+                for policy in here() {
                     outcomes
                         .entry(&policy.id)
                         .or_default()
@@ -145,9 +159,10 @@ pub fn compile(policies: &Policies, surroundings: &Surroundings) -> Compiled {
     let beside: Vec<_> = surroundings
         .foreign
         .iter()
-        .filter(|(of, _)| !accepted.namespaces().contains(of.as_str()))
+        .filter(|(of, _)| !counting.namespaces().contains(of.as_str()))
         .collect();
-    for policy in accepted.iter().filter(|policy| is_cluster_wide(policy)) {
+    let compiled = counting.iter().filter(|policy| is_compiled(policy));
+    for policy in compiled.filter(|policy| is_cluster_wide(policy)) {
         let names = beside.iter().map(|(of, name)| format!("{of}/{name}"));
         outcomes.entry(&policy.id).or_default().foreign.extend(names);
     }

@@ -13,7 +13,7 @@
 use super::connection::Workload;
 use super::policy::{Id, Policy, Target};
 use super::ruling::Ruling;
-use super::spec::{Mode, Placement, Port, Protocol, TlsMode, TraceHeaders, Workloads};
+use super::spec::{Mode, Port, Protocol, TlsMode, TraceHeaders, Workloads};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::num::NonZeroU16;
@@ -74,11 +74,10 @@ impl Policies {
         self.0.iter()
     }
 
-    /// Those that count: of the proxies' those that these enforce as they are written, and all of the gateway's, for what it
-    /// cannot enforce it closes.
+    /// Those that count: those that are enforced as they are written, and those that are refused and close what they list.
     #[must_use]
     pub fn enforceable(&self) -> Self {
-        let counts = |policy: &&Policy| policy.placement == Placement::Gateway || policy.refusals().is_empty();
+        let counts = |policy: &&Policy| policy.refusals().is_empty() || policy.closes_when_refused();
         let all = self.iter().filter(counts);
         Self(all.cloned().collect())
     }

@@ -157,7 +157,8 @@ impl<'p> Ruling<'p> {
 
     /// The policy that decides about `connection`, with its entries for the port.
     fn listing(&self, connection: &Connection) -> Option<(&'p Policy, Vec<Port>)> {
-        let candidates = self.policies.iter().filter_map(|policy| {
+        let candidates = self.policies.iter().filter(|policy| !policy.is_silent());
+        let candidates = candidates.filter_map(|policy| {
             let closeness = policy.closeness(connection)?;
             let is_udp = connection.traffic == Traffic::Udp;
             let strictness = policy.strictness(connection.port, is_udp)?;
@@ -170,12 +171,17 @@ impl<'p> Ruling<'p> {
 
     /// Why nothing lists `connection`.
     fn why_unlisted(&self, connection: &Connection) -> Reason {
-        if self
+        let mut about = self
             .policies
             .iter()
-            .any(|policy| policy.closeness(connection).is_some())
-        {
-            return Reason::PortNotListed;
+            .filter(|policy| policy.closeness(connection).is_some());
+        if let Some(first) = about.next() {
+            let is_refused = first.is_silent() && about.all(|policy| policy.is_silent());
+            return if is_refused {
+                Reason::PolicyRefused
+            } else {
+                Reason::PortNotListed
+            };
         }
         match (&connection.host, connection.address) {
             (Presented::Name(_) | Presented::Disagreeing, _) => Reason::HostNotListed,

@@ -43,6 +43,17 @@ pub enum RefusalReason {
 }
 
 impl Policy {
+    /// Whether it counts although it may be refused: the gateway closes what it cannot enforce, and proxies keep an allowlist
+    /// that is for every workload.
+    pub(super) fn closes_when_refused(&self) -> bool {
+        self.placement == Placement::Gateway || self.allowlist && self.workloads.is_none()
+    }
+
+    /// Whether nothing of it counts but its allowlist: the proxies have no route for what it lists.
+    pub(super) fn is_silent(&self) -> bool {
+        self.placement == Placement::Client && self.closes_when_refused() && !self.refusals().is_empty()
+    }
+
     /// Everything that its placement cannot enforce.
     pub fn refusals(&self) -> Vec<Refusal> {
         let mut refusals = Vec::new();

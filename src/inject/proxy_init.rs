@@ -12,7 +12,7 @@ use std::borrow::Cow;
 pub(super) fn container(config: &Config) -> Result<Container<'_>, ShapeError> {
     let values = &config.values;
     let init = &values.proxy_init;
-    let args = arguments(values, proxy::user(config))?;
+    let args = arguments(config, proxy::user(config))?;
     if init.close_wait_timeout_secs != 0 && !init.run_as_root {
         return Err(ShapeError::CloseWaitNeedsRoot);
     }
@@ -59,7 +59,8 @@ pub(super) fn rules_pull_policy(values: &Values) -> &str {
     }
 }
 
-fn arguments(values: &Values, user: i64) -> Result<Vec<Cow<'_, str>>, ShapeError> {
+fn arguments(config: &Config, user: i64) -> Result<Vec<Cow<'_, str>>, ShapeError> {
+    let values = &*config.values;
     let (init, proxy) = (&values.proxy_init, &values.proxy);
     let mut arguments: Vec<Cow<'_, str>> = Vec::with_capacity(24);
     match init.iptables_mode.as_str() {
@@ -81,7 +82,7 @@ fn arguments(values: &Values, user: i64) -> Result<Vec<Cow<'_, str>>, ShapeError
         arguments.push("--ipv6=false".into());
     }
     if values.outrigger.egress_fence {
-        arguments.extend(fence(values)?);
+        arguments.extend(fence(config)?);
     }
     let mut flag = |name: &'static str, value: Cow<'_, str>| {
         if !value.is_empty() {
@@ -111,12 +112,14 @@ fn arguments(values: &Values, user: i64) -> Result<Vec<Cow<'_, str>>, ShapeError
 }
 
 /// What closes the ways around the proxy; Linkerd's image cannot.
-fn fence(values: &Values) -> Result<Vec<Cow<'_, str>>, ShapeError> {
+fn fence(config: &Config) -> Result<Vec<Cow<'_, str>>, ShapeError> {
+    let values = &config.values;
     if !has_own_image(values) {
         return Err(ShapeError::FenceNeedsOwnImage);
     }
     let mut arguments = vec!["--egress-fence".into()];
-    if !values.outrigger.egress_dns.is_empty() {
+    // An annotation with an empty list closes DNS.
+    if config.set_by("outrigger.egressDNS").is_some() || !values.outrigger.egress_dns.is_empty() {
         arguments.extend(["--egress-dns".into(), values.outrigger.egress_dns.as_str().into()]);
     }
     Ok(arguments)

@@ -239,7 +239,10 @@ mod tests {
     #[test]
     fn those_are_told_that_are_for_the_workload() {
         let closed = json!({"hosts": ["a.example"], "allowlist": "Enabled"});
-        let others = json!({"hosts": ["b.example"], "placement": "Gateway", "workloads": {"serviceAccounts": ["web"]}});
+        let others = json!({
+            "hosts": ["b.example"], "ports": [{"port": 8443}], "placement": "Gateway",
+            "workloads": {"serviceAccounts": ["web"]},
+        });
         let objects = [policy("a", &closed, &Value::Null), policy("b", &others, &Value::Null)];
         let here = said(&objects, "agents").unwrap();
         assert_eq!((here.unlisted, here.policies.len()), ("closed", 1));

@@ -17,8 +17,9 @@ pub(super) fn around(
     surroundings: &Surroundings,
     found: &mut Programmed,
 ) -> Option<Value> {
-    let is_kept = policy.allowlist && policy.mode == Mode::Enforce && policy.placement == Placement::Gateway;
-    let gateway = surroundings.gateway.as_ref().filter(|_| is_kept)?;
+    if !policy.allowlist || policy.mode == Mode::Observe || policy.placement == Placement::Client {
+        return None;
+    }
     if let Some(why) = objection(policy, (namespace, here), surroundings) {
         match policy.workloads {
             None => found.notes.insert(format!("no NetworkPolicy is made: {why}")),
@@ -29,16 +30,21 @@ pub(super) fn around(
         };
         return None;
     }
-    let networks: Vec<_> = surroundings
-        .cluster_networks
-        .iter()
-        .map(|network| json!({"ipBlock": {"cidr": network.to_string()}}))
-        .collect();
     let in_namespace = |name: &str| json!({"matchLabels": {"kubernetes.io/metadata.name": name}});
     let name_servers = json!({
         "namespaceSelector": in_namespace(NAME_SERVERS.0),
         "podSelector": {"matchLabels": {"k8s-app": NAME_SERVERS.1}},
     });
+    let mut ways = vec![
+        json!({"to": [name_servers], "ports": [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]}),
+    ];
+    let gateway = surroundings.gateway.iter();
+    ways.extend(gateway.map(|gateway| json!({"to": [{"namespaceSelector": in_namespace(&gateway.namespace)}]})));
+    let networks = surroundings.cluster_networks.iter();
+    let networks: Vec<_> = networks
+        .map(|network| json!({"ipBlock": {"cidr": network.to_string()}}))
+        .collect();
+    ways.push(json!({"to": networks}));
     Some(json!({
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
@@ -51,11 +57,7 @@ pub(super) fn around(
         "spec": {
             "podSelector": policy.workloads.as_ref().map_or_else(Selector::default, selector),
             "policyTypes": ["Egress"],
-            "egress": [
-                {"to": [name_servers], "ports": [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]},
-                {"to": [{"namespaceSelector": in_namespace(&gateway.namespace)}]},
-                {"to": networks},
-            ],
+            "egress": ways,
         },
     }))
 }
@@ -79,7 +81,6 @@ fn selector(workloads: &Workloads) -> Selector {
 
 /// Why none can be made: it would close too much, or says what a `NetworkPolicy` cannot.
 fn objection(policy: &Policy, (namespace, here): (&str, &[&Policy]), surroundings: &Surroundings) -> Option<String> {
-    let direct = here.iter().find(|other| other.placement == Placement::Client);
     if surroundings.cluster_networks.is_empty() {
         return Some("no network of the cluster is given".to_owned());
     }
@@ -92,5 +93,15 @@ fn objection(policy: &Policy, (namespace, here): (&str, &[&Policy]), surrounding
             "{namespace} is for namespaces that have no policies of their own"
         ));
     }
-    direct.map(|other| format!("{} goes out past the gateway", other.id))
+    None
+}
+
+/// Says of a policy of the proxies' that pods which a `NetworkPolicy` of `fences` selects go out by the gateway alone.
+pub(super) fn note_beside(fences: &[Value], found: &mut Programmed) {
+    let names = fences
+        .iter()
+        .filter_map(|fence| fence.pointer("/metadata/name")?.as_str());
+    found.conflicts.extend(names.map(|name| {
+        format!("pods that NetworkPolicy {name} selects go out by the gateway alone, and not by this policy")
+    }));
 }

@@ -33,12 +33,16 @@ impl<'s> Plan<'s> {
         }
     }
 
-    /// Adds the routes of `policy`; older policies are added first, for of two that want routes of different kinds on a port
-    /// the first gets it.
-    pub(super) fn add(&mut self, all: &Policies, policy: &Policy, namespace: &str, networks: &[Network]) -> Programmed {
-        // Between placements the port decides: who has it enforces the policies of both.
-        let same = all.iter().filter(|other| other.placement == policy.placement);
-        let conflicts = Policies::new(same.cloned()).conflicts(policy, namespace);
+    /// Adds the routes of `policy`, one of those `of_placement`; older policies are added first, for of two that want routes of
+    /// different kinds on a port the first gets it.
+    pub(super) fn add(
+        &mut self,
+        of_placement: &Policies,
+        policy: &Policy,
+        namespace: &str,
+        networks: &[Network],
+    ) -> Programmed {
+        let conflicts = of_placement.conflicts(policy, namespace);
         let mut found = Programmed::default();
         for entry in &policy.ports {
             let is_left = |target: &&Target| !conflicts.iter().any(|it| it.is_about(target, *entry));
@@ -111,7 +115,13 @@ impl<'s> Plan<'s> {
                 ));
                 None
             }
-            (Placement::Gateway, gateway) => gateway.cloned().map(Kind::Gateway),
+            (Placement::Gateway, Some(gateway)) => Some(Kind::Gateway(gateway.clone())),
+            (Placement::Gateway, None) => {
+                found
+                    .pending
+                    .insert("there is no gateway, and what is for it is not let out".to_owned());
+                None
+            }
         }
     }
 

@@ -154,7 +154,14 @@ fn nothing_is_widened_and_nothing_is_dropped_silently() {
         ("shop/b", json!({"hosts": ["b.example"], "traceHeaders": "W3C"})),
         ("shop/c", json!({"hosts": ["c.example"], "placement": "Gateway"})),
     ]);
-    assert_eq!(compiled.objects, [json!(null); 0]);
+    // What waits for a gateway is for every workload, and closes what policies of that kind close.
+    let expected = ["shop outrigger-outside Allow ", "shop outrigger-metadata Deny "];
+    let networks = networks(&compiled);
+    assert!(
+        networks.len() == 2 && networks.iter().zip(expected).all(|(it, start)| it.starts_with(start)),
+        "{networks:?}"
+    );
+    assert!(routes(&compiled).is_empty());
     assert_eq!(
         verdicts(&compiled),
         [
@@ -380,4 +387,18 @@ fn a_route_has_sixteen_hosts_at_most_and_names_are_its_own() {
         .collect();
     assert_eq!(names.len(), compiled.objects.len());
     assert!(names.iter().all(|name| name.len() <= 253));
+}
+
+#[test]
+fn the_allowlist_of_a_refused_policy_is_kept() {
+    let compiled = compiled([(
+        "shop/a",
+        json!({"hosts": ["a.example"], "allowlist": "Enabled", "traceHeaders": "W3C"}),
+    )]);
+    assert!(networks(&compiled)[0].starts_with("shop outrigger-outside Deny"));
+    assert!(routes(&compiled).is_empty());
+    assert_eq!(
+        verdicts(&compiled),
+        ["EgressPolicy/shop/a TraceTranslationUnsupported NotAccepted"]
+    );
 }

@@ -205,7 +205,9 @@ fn verdict(
         telemetry: decision.knobs.telemetry && policy.is_none_or(|policy| policy.telemetry),
         trace_headers: decision.knobs.trace_headers,
         origination: origination(rules, &decision),
-        is_unfenced: decision.reason == Reason::Listed && policy.is_some_and(|it| it.names_exactly(&connection)),
+        // The gateway stands where pods do not: what its address opens, the author of a namespace may not.
+        is_unfenced: decision.reason == Reason::Listed
+            && policy.is_some_and(|it| it.id.namespace.is_none() && it.names_exactly(&connection)),
         host,
     }
 }

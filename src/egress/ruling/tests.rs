@@ -185,7 +185,7 @@ fn the_more_exact_name_decides_then_the_stricter_policy() {
 #[test]
 fn addresses_are_for_what_has_no_name() {
     let spec = json!({
-        "addresses": ["203.0.113.0/24", "2001:db8::/32"], "allowlist": "Enabled",
+        "addresses": ["203.0.113.0/24", "2001:db8::/32"], "allowlist": "Enabled", "placement": "Gateway",
         "ports": [{"port": 5432, "protocol": "TCP"}, {"port": 53, "protocol": "UDP"}],
     });
     let policies = policies([("agents/database", spec)]);

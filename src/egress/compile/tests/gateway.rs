@@ -2,13 +2,19 @@
 
 use super::*;
 
-/// What policies compile to where the gateway is `gate` in `linkerd`, in a cluster with one network.
+/// What policies compile to where the gateway is `gate` in `linkerd`.
 fn with_gateway<const N: usize>(all: [(&str, Value); N]) -> Compiled {
+    let gateway = GatewayService {
+        name: "gate".to_owned(),
+        namespace: "linkerd".to_owned(),
+    };
+    compiled_for(Some(gateway), all)
+}
+
+/// The same for any gateway, in a cluster with one network.
+fn compiled_for<const N: usize>(gateway: Option<GatewayService>, all: [(&str, Value); N]) -> Compiled {
     let surroundings = Surroundings {
-        gateway: Some(GatewayService {
-            name: "gate".to_owned(),
-            namespace: "linkerd".to_owned(),
-        }),
+        gateway,
         cluster_networks: vec!["10.0.0.0/8".parse().unwrap()],
         ..Surroundings::read([], GLOBAL_NAMESPACE, "default")
     };
@@ -147,15 +153,19 @@ fn a_port_is_for_one_placement() {
         ),
         ("shop/b", json!({"hosts": ["a.example"], "allowlist": "Enabled"})),
     ]);
-    assert_eq!(ways(&compiled), ["shop outrigger-outside:80 gate.linkerd:80"]);
-    assert_eq!(routes(&compiled)[0], "TLSRoute shop outside:443 a.example as it is");
+    // The gateway's, whichever is older: what goes past it would be out of its sight.
     let expected = [
-        "EgressPolicy/shop/a Accepted Programmed",
-        "EgressPolicy/shop/b Accepted Conflicted",
+        "shop outrigger-outside:80 gate.linkerd:80",
+        "shop outrigger-outside:443 gate.linkerd:443",
+    ];
+    assert_eq!(ways(&compiled), expected);
+    let expected = [
+        "EgressPolicy/shop/a Accepted Conflicted",
+        "EgressPolicy/shop/b Accepted Programmed",
     ];
     assert_eq!(verdicts(&compiled), expected);
-    // What the proxy lets out itself, it must be able to reach.
-    assert!(fences(&compiled).is_empty());
+    assert_eq!(fences(&compiled).len(), 1);
+    assert!(message(&compiled, "a").contains("go out by the gateway alone"));
 }
 
 #[test]
@@ -181,4 +191,26 @@ fn a_network_policy_is_made_only_where_it_says_what_is_meant() {
     };
     assert_eq!(fence["metadata"]["namespace"], "shop");
     assert!(message(&compiled, "wide").contains("linkerd-egress is for namespaces that have no policies"));
+}
+
+#[test]
+fn without_a_gateway_what_is_for_it_stays_closed() {
+    let some = json!({"hosts": ["b.example"], "allowlist": "Enabled", "workloads": {"serviceAccounts": ["web"]}});
+    let all = json!({"hosts": ["a.example"], "allowlist": "Enabled"});
+    let compiled = compiled_for(None, [("shop/a", all), ("bank/b", some)]);
+    assert!(networks(&compiled).contains(&"shop outrigger-outside Deny ".to_owned()));
+    assert!(ways(&compiled).is_empty());
+    // Whoever had no way out but the gateway has none now.
+    let fences = fences(&compiled);
+    assert_eq!(fences.len(), 2);
+    assert!(
+        fences
+            .iter()
+            .all(|fence| fence["spec"]["egress"].as_array().unwrap().len() == 2)
+    );
+    let expected = [
+        "EgressPolicy/bank/b Accepted Pending",
+        "EgressPolicy/shop/a Accepted Pending",
+    ];
+    assert_eq!(verdicts(&compiled), expected);
 }
