@@ -134,10 +134,12 @@ impl Source<'_> {
             (Some(_), None) => PortList::default(),
             (None, _) | (_, Some(_)) => self.ports(SKIP_OUTBOUND, &OUTBOUND_LIST)?,
         };
-        if self
-            .pod
-            .label(CONTROL_PLANE_COMPONENT)
-            .is_some_and(|component| !component.is_empty())
+        // Nobody opens a fence by the control plane's label.
+        if fence.is_none()
+            && self
+                .pod
+                .label(CONTROL_PLANE_COMPONENT)
+                .is_some_and(|component| !component.is_empty())
         {
             skip_outbound_ports = united(&API_PORTS, &skip_outbound_ports);
         }

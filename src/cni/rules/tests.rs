@@ -193,6 +193,9 @@ fn a_fence_takes_its_name_servers_from_the_pod_and_its_exceptions_from_the_pods_
     assert_eq!(servers(&pod(&given, &json!({}))), told("10.96.0.10/32,fd00::/64", ""));
     let listed = json!({FENCE: "enabled", DNS: "", "config.linkerd.io/skip-outbound-ports": "25"});
     assert_eq!(servers(&pod(&listed, &json!({}))), told("", "25"));
+    let mut labelled = pod(&listed, &json!({}));
+    labelled["metadata"]["labels"] = json!({"linkerd.io/control-plane-component": "destination"});
+    assert_eq!(servers(&labelled), told("", "25"));
     let mut own = pod(&json!({FENCE: "enabled"}), &json!({}));
     let refused = |pod: &Value| read(pod, CONFIG).unwrap_err();
     assert!(refused(&own).to_string().contains("expected their addresses"));
