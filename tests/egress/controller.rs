@@ -413,17 +413,18 @@ async fn a_hundred_policies_are_written_once() {
     assert_eq!(statuses, 102);
 }
 
-#[tokio::test]
-async fn what_is_refused_is_tried_again_and_holds_up_nobody_else() {
-    let Some(mut world) = World::new(&["bank", "shop"], &[]).await else {
-        return;
-    };
+/// Has the API server refuse to create `resources` in the namespace `bank`, and networks too; the path of what says so.
+async fn refuse_in_bank(world: &World, resources: &[(&str, &str)]) -> String {
+    let rules: Vec<_> = [("policy.linkerd.io", "egressnetworks")]
+        .iter()
+        .chain(resources)
+        .map(|(group, resource)| {
+            json!({"apiGroups": [group], "apiVersions": ["*"], "operations": ["CREATE"], "resources": [resource]})
+        })
+        .collect();
     let admission = "/apis/admissionregistration.k8s.io/v1";
-    let resources = json!([{
-        "apiGroups": ["policy.linkerd.io"], "apiVersions": ["*"], "operations": ["CREATE"], "resources": ["egressnetworks"],
-    }]);
     let never = json!({"metadata": {"name": "never"}, "spec": {
-        "matchConstraints": {"resourceRules": resources},
+        "matchConstraints": {"resourceRules": rules},
         "validations": [{"expression": "object.metadata.namespace != 'bank'", "message": "not in the bank"}],
     }});
     let path = format!("{admission}/validatingadmissionpolicies");
@@ -433,7 +434,47 @@ async fn what_is_refused_is_tried_again_and_holds_up_nobody_else() {
     let path = format!("{admission}/validatingadmissionpolicybindings");
     world.send(Verb::Create, &path, Some(&binding)).await;
     world.is_refused("bank").await;
+    format!("{path}/never")
+}
 
+#[tokio::test]
+async fn what_closes_stays_until_everything_is_there_that_replaces_it() {
+    let Some(world) = World::new(&["bank"], &[]).await else {
+        return;
+    };
+    world.add("bank", "a", &closed("a.example")).await;
+    let controller = world.controller("one");
+    world.until("bank", "a", "Programmed", &controller).await;
+    let before = world.objects(&["--namespace", "bank"]);
+    let binding = refuse_in_bank(&world, &[("gateway.networking.k8s.io", "httproutes")]).await;
+    let open = json!({"hosts": ["b.example"], "allowlist": "Disabled"});
+    world.change("bank", "a", &open).await;
+    let conditions = world.until("bank", "a", "Refused", &controller).await;
+    let message = conditions[1]["message"].as_str().unwrap();
+    assert!(message.starts_with("HTTPRoute bank/outrigger-a-"), "{message}");
+    let specs = |objects: &[Value]| {
+        let specs = objects
+            .iter()
+            .map(|it| format!("{} {}", it["metadata"]["name"], it["spec"]));
+        specs.collect::<BTreeSet<_>>()
+    };
+    assert_eq!(specs(&world.objects(&["--namespace", "bank"])), specs(&before));
+    world.send(Verb::Delete, &binding, None).await;
+    world.until("bank", "a", "Programmed", &controller).await;
+    let is_open = |_: &BTreeSet<String>| {
+        let after = specs(&world.objects(&["--namespace", "bank"]));
+        let outside = after.iter().find(|it| it.starts_with("\"outrigger-outside\""));
+        outside.is_some_and(|it| it.contains("Allow")) && after.iter().all(|it| !it.contains("\"a.example\""))
+    };
+    world.until_ours(&controller, is_open).await;
+}
+
+#[tokio::test]
+async fn what_is_refused_is_tried_again_and_holds_up_nobody_else() {
+    let Some(mut world) = World::new(&["bank", "shop"], &[]).await else {
+        return;
+    };
+    let binding = refuse_in_bank(&world, &[]).await;
     for namespace in ["bank", "shop"] {
         world.add(namespace, "a", &closed("a.example")).await;
     }
@@ -450,7 +491,7 @@ async fn what_is_refused_is_tried_again_and_holds_up_nobody_else() {
     let refused = "outrigger_egress_controller_hindered{reason=\"Refused\"} 2\n";
     controller.until("/metrics", refused).await;
     controller.until("/ready", "ok").await;
-    world.send(Verb::Delete, &format!("{path}/never"), None).await;
+    world.send(Verb::Delete, &binding, None).await;
     world.until("bank", "a", "Programmed", &controller).await;
 
     // An API server that was away is as good as one that was not.

@@ -4,7 +4,7 @@ use super::attempts::{Attempts, Need, Outcome, Target};
 use super::known::{Key, POLICIES, Stamp, View};
 use crate::cluster::index::Collection;
 use crate::egress::compile::hindrance::Hindrance;
-use crate::egress::compile::kinds::Kind;
+use crate::egress::compile::kinds::{Kind, NETWORK};
 use crate::egress::compile::{Compiled, Surroundings, compile};
 use crate::egress::{Policies, Policy};
 use serde_json::Value;
@@ -44,6 +44,34 @@ pub(super) struct Apply {
     pub(super) object: Value,
     /// The one that is there, which is ours.
     pub(super) seen: Option<Stamp>,
+}
+
+impl Apply {
+    /// Whether it lets pass what no route is for.
+    pub(super) fn loosens(&self) -> bool {
+        self.key.kind() == Some(&NETWORK) && !denies(&self.object)
+    }
+
+    /// Its place in the order of application. Of networks one that closes everything is first, for any of them keeps the global
+    /// ones away, and what loosens is last.
+    fn place(&self) -> (usize, bool, bool, &Key) {
+        let is_part = self.object.pointer("/spec/networks").is_some();
+        (self.key.kind, self.loosens(), is_part, &self.key)
+    }
+}
+
+/// Whether a network closes what has no route.
+fn denies(network: &Value) -> bool {
+    network.pointer("/spec/trafficPolicy").and_then(Value::as_str) == Some("Deny")
+}
+
+/// What stands in the way of deleting.
+#[derive(Debug)]
+pub(super) struct Barriers {
+    /// Namespaces where something is not as it is wanted: what is to be deleted may be what it replaces.
+    namespaces: BTreeSet<String>,
+    /// Whether something that closes is not as it is wanted in the global namespace.
+    is_global: bool,
 }
 
 /// Where nothing is changed, because a policy that counts there cannot be read, and which.
@@ -104,7 +132,7 @@ impl Plan {
             plan.targets.insert(target);
         }
         for work in plan.work.values_mut() {
-            work.apply.sort_by(|a, b| a.key.cmp(&b.key));
+            work.apply.sort_by(|a, b| a.place().cmp(&b.place()));
             work.delete.sort_by(|(a, _), (b, _)| b.cmp(a));
         }
         plan
@@ -155,15 +183,24 @@ impl Plan {
         }
     }
 
-    /// Whether the object of `key` may be deleted: what closes may not where another that closes could not be written, there or
-    /// in the global namespace, which counts where a namespace has nothing of its own.
-    pub(super) fn may_delete(&self, key: &Key, global_namespace: &str) -> bool {
-        let closes = |key: &Key| key.kind().is_some_and(Kind::closes);
-        let stands_in_the_way = |(other, _, hindrance): &(Key, Value, Hindrance)| {
-            let is_close = other.namespace == key.namespace || other.namespace == global_namespace;
-            closes(other) && is_close && matches!(hindrance, Hindrance::Refused { .. })
+    /// What stands in the way of deleting, once everything was applied that could be.
+    pub(super) fn barriers(&self, global_namespace: &str) -> Barriers {
+        let namespaces = self.hindered.iter().map(|(key, _, _)| key.namespace.clone());
+        let is_global = |(key, _, hindrance): &(Key, Value, Hindrance)| {
+            key.namespace == global_namespace && closes(key) && matches!(hindrance, Hindrance::Refused { .. })
         };
-        !closes(key) || !self.hindered.iter().any(stands_in_the_way)
+        Barriers {
+            namespaces: namespaces.collect(),
+            is_global: self.hindered.iter().any(is_global),
+        }
+    }
+
+    /// What hinders something in each namespace.
+    pub(super) fn hindrances(&self) -> BTreeMap<String, Hindrance> {
+        let hindered = self.hindered.iter();
+        hindered
+            .map(|(key, _, hindrance)| (key.namespace.clone(), hindrance.clone()))
+            .collect()
     }
 
     /// Notes that something is due at `until`.
@@ -206,6 +243,18 @@ fn hindrance(key: &Key, view: &View, held: &Held) -> Option<Hindrance> {
     }
     seen.is_going
         .then(|| refused("it is being deleted, and comes again after that"))
+}
+
+impl Barriers {
+    /// Whether the object of `key` may be deleted. What closes stays as well where the global namespace, which counts where a
+    /// namespace has nothing of its own, does not close yet.
+    pub(super) fn let_go(&self, key: &Key) -> bool {
+        !self.namespaces.contains(&key.namespace) && !(self.is_global && closes(key))
+    }
+}
+
+fn closes(key: &Key) -> bool {
+    key.kind().is_some_and(Kind::closes)
 }
 
 impl Held {

@@ -86,6 +86,16 @@ pub(super) async fn apply(client: &Client, apply: &Apply) -> Result<Stamp, Fault
     Err(Fault::Refused("others change it all the time".to_owned()))
 }
 
+/// The stamp of an object that is there as it is wanted, without a default of the API server's.
+pub(super) async fn look(client: &Client, apply: &Apply) -> Result<Option<Stamp>, Fault> {
+    let there = answer(api(client, &apply.key)?.get_opt(&apply.key.name)).await?;
+    let Some(there) = there.filter(|there| is_ours(&there.metadata)) else {
+        return Ok(None);
+    };
+    let is_wanted = replaced(&there, &apply.object)? == there;
+    Ok(is_wanted.then(|| Stamp::of(&there.metadata)))
+}
+
 async fn create(client: &Client, apply: &Apply) -> Result<Stamp, Fault> {
     let api = api(client, &apply.key)?;
     let request = Request::new(api.resource_url()).create(&parameters(), bytes(&apply.object)?);

@@ -103,6 +103,38 @@ fn routes_come_before_networks_and_networks_go_before_routes() {
 }
 
 #[test]
+fn what_loosens_comes_last_and_what_closes_everything_before_what_closes_a_part() {
+    let mut view = view(&["agents", "shop"]);
+    let mut gated = closed("a.example");
+    gated["placement"] = "Gateway".into();
+    gated["workloads"] = json!({"serviceAccounts": ["agent"]});
+    add_policy(&mut view, Some("agents"), "gated", &gated);
+    let open = json!({"addresses": ["203.0.113.7"], "ports": [{"port": 5432, "protocol": "TCP"}]});
+    add_policy(&mut view, Some("agents"), "open", &open);
+    add_policy(&mut view, Some("shop"), "a", &closed("a.example"));
+    let plan = plan(&view, &Attempts::default());
+    let kinds = applied(&plan, "agents");
+    let fence = kinds.iter().position(|kind| *kind == "NetworkPolicy");
+    assert!(fence.is_none_or(|place| kinds[..place].iter().all(|kind| kind.ends_with("Route"))));
+    let networks = |namespace: &str| {
+        let all = plan.work[namespace]
+            .apply
+            .iter()
+            .filter(|apply| apply.key.kind() == Some(&NETWORK));
+        all.map(|apply| (apply.key.name.clone(), apply.loosens()))
+            .collect::<Vec<_>>()
+    };
+    let named = |expected: [(&str, bool); 2]| expected.map(|(name, loosens)| (name.to_owned(), loosens)).to_vec();
+    assert_eq!(
+        networks("shop"),
+        named([("outrigger-outside", false), ("outrigger-metadata", false)])
+    );
+    let agents = networks("agents");
+    assert_eq!(agents[0], ("outrigger-metadata".to_owned(), false));
+    assert_eq!(agents[1..].iter().filter(|(_, loosens)| *loosens).count(), 2);
+}
+
+#[test]
 fn what_is_not_ours_is_neither_applied_to_nor_deleted() {
     let mut view = view(&["shop"]);
     add_policy(&mut view, Some("shop"), "a", &closed("a.example"));
@@ -175,7 +207,7 @@ async fn what_was_written_is_left_alone_until_somebody_changes_it() {
     assert_eq!(settled.targets, first.targets);
 
     // Somebody changes one, and takes the label off another.
-    let [http, _, _, _, network, _] = &mut view.objects;
+    let [http, _, _, _, _, network] = &mut view.objects;
     let (path, mut seen) = http
         .found
         .named()
@@ -199,7 +231,7 @@ async fn what_was_written_is_left_alone_until_somebody_changes_it() {
 }
 
 #[test]
-fn what_closes_stays_where_another_that_closes_is_refused() {
+fn what_closes_stays_where_what_replaces_it_is_hindered() {
     let mut view = view(&["bank", "shop"]);
     let mut plan = plan(&view, &Attempts::default());
     for (kind, path) in [
@@ -210,24 +242,31 @@ fn what_closes_stays_where_another_that_closes_is_refused() {
         add_object(&mut view, kind, path, true);
     }
     let keys: Vec<_> = view.ours().map(|(key, _)| key).collect();
-    let mut may = |namespace: &str, hindrance: Hindrance| {
-        let kind = KINDS.iter().position(|kind| *kind == NETWORK).unwrap();
+    let mut may = |namespace: &str, name: &str, hindrance: Hindrance| {
+        let kind = KINDS.iter().position(|kind| kind.name == name).unwrap();
         let (namespace, name) = (namespace.to_owned(), "new".to_owned());
         let key = Key { kind, namespace, name };
         plan.hindered = vec![(key, Value::Null, hindrance)];
-        let free = keys.iter().filter(|key| plan.may_delete(key, GLOBAL));
+        let barriers = plan.barriers(GLOBAL);
+        let free = keys.iter().filter(|key| barriers.let_go(key));
         free.map(Key::to_string).collect::<Vec<_>>().join(", ")
     };
     let refused = || Hindrance::Refused {
         object: "EgressNetwork shop/new".to_owned(),
         message: "no".to_owned(),
     };
-    assert_eq!(may("shop", refused()), "TLSRoute shop/old, EgressNetwork bank/old");
-    assert_eq!(may(GLOBAL, refused()), "TLSRoute shop/old");
+    for kind in ["EgressNetwork", "TLSRoute"] {
+        assert_eq!(may("shop", kind, refused()), "EgressNetwork bank/old");
+    }
+    assert_eq!(may(GLOBAL, "EgressNetwork", refused()), "TLSRoute shop/old");
+    let all = "TLSRoute shop/old, EgressNetwork bank/old, EgressNetwork shop/old";
+    assert_eq!(may(GLOBAL, "TLSRoute", refused()), all);
     // Where operators' policies do not count anyway, nothing is to be waited for.
     let namespace = GLOBAL.to_owned();
-    let all = "TLSRoute shop/old, EgressNetwork bank/old, EgressNetwork shop/old";
-    assert_eq!(may(GLOBAL, Hindrance::NamespaceMissing { namespace }), all);
+    assert_eq!(
+        may(GLOBAL, "EgressNetwork", Hindrance::NamespaceMissing { namespace }),
+        all
+    );
 }
 
 #[test]
