@@ -72,6 +72,8 @@ pub(super) struct Barriers {
     namespaces: BTreeSet<String>,
     /// Whether something that closes is not as it is wanted in the global namespace.
     is_global: bool,
+    /// Namespaces that still have something of their own.
+    kept: BTreeSet<String>,
 }
 
 /// Where nothing is changed, because a policy that counts there cannot be read, and which.
@@ -186,12 +188,13 @@ impl Plan {
     /// What stands in the way of deleting, once everything was applied that could be.
     pub(super) fn barriers(&self, global_namespace: &str) -> Barriers {
         let namespaces = self.hindered.iter().map(|(key, _, _)| key.namespace.clone());
-        let is_global = |(key, _, hindrance): &(Key, Value, Hindrance)| {
-            key.namespace == global_namespace && closes(key) && matches!(hindrance, Hindrance::Refused { .. })
-        };
+        let is_global = |(key, ..): &(Key, Value, Hindrance)| key.namespace == global_namespace && closes(key);
+        let wanted = self.compiled.objects.iter();
+        let own = wanted.filter_map(|object| object.pointer("/metadata/namespace")?.as_str());
         Barriers {
             namespaces: namespaces.collect(),
             is_global: self.hindered.iter().any(is_global),
+            kept: own.map(str::to_owned).collect(),
         }
     }
 
@@ -246,10 +249,11 @@ fn hindrance(key: &Key, view: &View, held: &Held) -> Option<Hindrance> {
 }
 
 impl Barriers {
-    /// Whether the object of `key` may be deleted. What closes stays as well where the global namespace, which counts where a
-    /// namespace has nothing of its own, does not close yet.
+    /// Whether the object of `key` may be deleted. Where the global namespace does not close yet, what closes stays, and the last
+    /// that a namespace has: after that the global one counts.
     pub(super) fn let_go(&self, key: &Key) -> bool {
-        !self.namespaces.contains(&key.namespace) && !(self.is_global && closes(key))
+        let is_last = !self.kept.contains(&key.namespace);
+        !self.namespaces.contains(&key.namespace) && !(self.is_global && (closes(key) || is_last))
     }
 }
 

@@ -233,9 +233,11 @@ async fn what_was_written_is_left_alone_until_somebody_changes_it() {
 #[test]
 fn what_closes_stays_where_what_replaces_it_is_hindered() {
     let mut view = view(&["bank", "shop"]);
+    add_policy(&mut view, Some("shop"), "a", &closed("a.example"));
     let mut plan = plan(&view, &Attempts::default());
     for (kind, path) in [
         ("EgressNetwork", "bank/old"),
+        ("TLSRoute", "bank/old"),
         ("EgressNetwork", "shop/old"),
         ("TLSRoute", "shop/old"),
     ] {
@@ -251,22 +253,36 @@ fn what_closes_stays_where_what_replaces_it_is_hindered() {
         let free = keys.iter().filter(|key| barriers.let_go(key));
         free.map(Key::to_string).collect::<Vec<_>>().join(", ")
     };
-    let refused = || Hindrance::Refused {
-        object: "EgressNetwork shop/new".to_owned(),
-        message: "no".to_owned(),
-    };
-    for kind in ["EgressNetwork", "TLSRoute"] {
-        assert_eq!(may("shop", kind, refused()), "EgressNetwork bank/old");
+    let named = |text: &str| text.to_owned();
+    let hindrances = [
+        Hindrance::KindMissing {
+            kind: named("a"),
+            api_version: named("b"),
+        },
+        Hindrance::NamespaceMissing {
+            namespace: named(GLOBAL),
+        },
+        Hindrance::ForeignObject { object: named("a") },
+        Hindrance::Held { policy: named("a") },
+        Hindrance::Refused {
+            object: named("a"),
+            message: named("no"),
+        },
+    ];
+    assert_eq!(hindrances.each_ref().map(Hindrance::code), Hindrance::CODES);
+    for hindrance in hindrances {
+        for kind in ["EgressNetwork", "TLSRoute"] {
+            assert_eq!(
+                may("shop", kind, hindrance.clone()),
+                "TLSRoute bank/old, EgressNetwork bank/old"
+            );
+        }
+        for kind in ["EgressNetwork", "NetworkPolicy"] {
+            assert_eq!(may(GLOBAL, kind, hindrance.clone()), "TLSRoute shop/old");
+        }
+        let all = "TLSRoute bank/old, TLSRoute shop/old, EgressNetwork bank/old, EgressNetwork shop/old";
+        assert_eq!(may(GLOBAL, "TLSRoute", hindrance), all);
     }
-    assert_eq!(may(GLOBAL, "EgressNetwork", refused()), "TLSRoute shop/old");
-    let all = "TLSRoute shop/old, EgressNetwork bank/old, EgressNetwork shop/old";
-    assert_eq!(may(GLOBAL, "TLSRoute", refused()), all);
-    // Where operators' policies do not count anyway, nothing is to be waited for.
-    let namespace = GLOBAL.to_owned();
-    assert_eq!(
-        may(GLOBAL, "EgressNetwork", Hindrance::NamespaceMissing { namespace }),
-        all
-    );
 }
 
 #[test]
