@@ -33,7 +33,7 @@ async fn policies_become_objects_and_conditions() {
     controller.until("/ready", "ok").await;
     is_seen_by_kubectl(&world);
     follows_changes(&world, &controller).await;
-    changes_nothing_of_what_cannot_be_read(&world, &controller).await;
+    opens_nothing_of_what_cannot_be_read(&world, &controller).await;
     leads_to_the_gateway(&world, &controller).await;
     knows_every_kind(&world, &controller).await;
     has_the_rights_that_it_needs(&world);
@@ -133,7 +133,7 @@ async fn undoes(world: &World, controller: &Controller, namespace: &str) {
 }
 
 /// The schema lets an address through that is none.
-async fn changes_nothing_of_what_cannot_be_read(world: &World, controller: &Controller) {
+async fn opens_nothing_of_what_cannot_be_read(world: &World, controller: &Controller) {
     world.until("shop", "github", "Programmed", controller).await;
     let bad = json!({"addresses": ["300.0.0.1"], "ports": [{"port": 5432, "protocol": "TCP"}]});
     world.add("shop", "bad", &bad).await;
@@ -144,9 +144,14 @@ async fn changes_nothing_of_what_cannot_be_read(world: &World, controller: &Cont
     let ours = world.ours();
     world.change("shop", "github", &json!({"allowlist": "Disabled"})).await;
     let conditions = world.until("shop", "github", "Held", controller).await;
-    let expected = "EgressPolicy/shop/bad cannot be read, and nothing is changed until it can";
+    let expected = "EgressPolicy/shop/bad cannot be read, and nothing is opened or deleted until it can";
     assert_eq!(conditions[1]["message"], expected);
     assert_eq!(world.ours(), ours);
+    // What somebody takes away comes again, as it was.
+    let taken = ["delete", "tlsroutes,httproutes", "--all", "--namespace", "shop"];
+    assert!(world.cluster.kubectl(taken).status.success());
+    world.until_ours(controller, |now| *now == ours).await;
+    undoes(world, controller, "shop").await;
     world.delete(&[("shop", "bad")]).await;
     world.until("shop", "github", "Programmed", controller).await;
     world.change("shop", "github", &json!({"allowlist": "Enabled"})).await;

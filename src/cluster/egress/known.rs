@@ -185,6 +185,16 @@ impl View {
         self.objects.get(key.kind)?.found.item(&key.path())
     }
 
+    /// Whether a namespace has any object of a kind, whoever made it.
+    pub(super) fn has_any(&self, kind: usize, namespace: &str) -> bool {
+        let mut all = self
+            .objects
+            .get(kind)
+            .into_iter()
+            .flat_map(|listed| listed.found.named());
+        all.any(|(path, _)| path.split_once('/').is_some_and(|(own, _)| own == namespace))
+    }
+
     /// Every object that is ours and stays, with its key.
     pub(super) fn ours(&self) -> impl Iterator<Item = (Key, &Seen)> {
         self.objects.iter().enumerate().flat_map(|(kind, listed)| {

@@ -123,7 +123,8 @@ async fn objects(shared: &Shared, attempts: &mut Attempts, plan: &mut Plan) -> R
 }
 
 /// Applies the objects of one namespace, where something is `hindered` already or not; and why nobody answers. After a failure of
-/// the API server the rest is not tried, and waits for the same reason. After any hindrance what loosens waits.
+/// the API server the rest is not tried, and waits for the same reason. After any hindrance what loosens waits, unless it was
+/// like that before.
 async fn apply(shared: &Shared, work: &Work, mut hindered: Option<Hindrance>) -> (Vec<Written>, Option<String>) {
     let mut written = Vec::new();
     let mut failing = None;
@@ -140,7 +141,7 @@ async fn apply(shared: &Shared, work: &Work, mut hindered: Option<Hindrance>) ->
             note(Err(Hindrance::clone(hindrance)), false);
             continue;
         }
-        let waits_for = hindered.clone().filter(|_| apply.loosens());
+        let waits_for = hindered.clone().filter(|_| apply.loosens() && !apply.is_repair);
         match attempt(shared, apply, waits_for.is_some()).await {
             Ok(Some(stamp)) => note(Ok(stamp), false),
             Ok(None) => waits_for.into_iter().for_each(|hindrance| note(Err(hindrance), true)),

@@ -173,7 +173,9 @@ fn a_policy_that_cannot_be_read_holds_its_namespace() {
     }
     add_policy(&mut view, Some("shop"), "bad", &json!({"addresses": ["300.0.0.1"]}));
     let held = plan(&view, &Attempts::default());
-    assert_eq!((applied(&held, "shop"), deleted(&held, "shop")), (vec![], vec![]));
+    // Those that deny.
+    assert_eq!(applied(&held, "shop"), ["EgressNetwork"; 2]);
+    assert_eq!(deleted(&held, "shop"), [""; 0]);
     assert!(!applied(&held, "bank").is_empty() && !deleted(&held, "bank").is_empty());
     assert_eq!(hindrances(&held), BTreeSet::from(["Held"]));
     let bad = held
@@ -184,7 +186,87 @@ fn a_policy_that_cannot_be_read_holds_its_namespace() {
     assert_eq!(bad.unwrap().conditions[0].reason, "Invalid");
 
     add_policy(&mut view, None, "bad", &json!({"addresses": ["300.0.0.1"]}));
-    assert!(plan(&view, &Attempts::default()).work.is_empty());
+    let held = plan(&view, &Attempts::default());
+    for namespace in ["bank", "shop"] {
+        assert_eq!(applied(&held, namespace), ["EgressNetwork"; 2]);
+        assert_eq!(deleted(&held, namespace), [""; 0]);
+    }
+}
+
+/// A network of its own keeps the global ones away from a namespace: one that is for a part of all addresses comes there after one
+/// that closes all.
+#[test]
+fn where_something_is_held_networks_come_that_only_close() {
+    let mut view = view(&["shop"]);
+    let open = json!({"hosts": ["a.example"], "allowlist": "Disabled"});
+    add_policy(&mut view, Some("shop"), "a", &open);
+    add_policy(&mut view, Some("shop"), "bad", &json!({"addresses": ["300.0.0.1"]}));
+    assert_eq!(applied(&plan(&view, &Attempts::default()), "shop"), [""; 0]);
+    add_policy(&mut view, Some("shop"), "b", &closed("b.example"));
+    let names = |plan: &Plan| -> Vec<_> {
+        plan.work["shop"]
+            .apply
+            .iter()
+            .map(|apply| apply.key.name.clone())
+            .collect()
+    };
+    assert_eq!(names(&plan(&view, &Attempts::default())), ["outrigger-outside"]);
+    add_object(&mut view, "EgressNetwork", "shop/outrigger-outside", true);
+    let expected = ["outrigger-outside", "outrigger-metadata"];
+    assert_eq!(names(&plan(&view, &Attempts::default())), expected);
+    add_object(&mut view, "EgressNetwork", "shop/outrigger-metadata", true);
+    assert_eq!(names(&plan(&view, &Attempts::default())), ["outrigger-outside"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_applied_is_repaired_where_something_is_held() {
+    let mut view = view(&["shop"]);
+    add_policy(&mut view, Some("shop"), "a", &closed("a.example"));
+    add_policy(&mut view, Some("shop"), "b", &json!({"hosts": ["b.example"]}));
+    let mut attempts = Attempts::default();
+    let first = plan(&view, &attempts);
+    write(&mut view, &mut attempts, &first);
+    // One policy cannot be read any more, and the other is loosened.
+    add_policy(&mut view, Some("shop"), "b", &json!({"addresses": ["300.0.0.1"]}));
+    let open = json!({"hosts": ["a.example"], "allowlist": "Disabled"});
+    add_policy(&mut view, Some("shop"), "a", &open);
+    let held = plan(&view, &attempts);
+    assert!(held.work.is_empty(), "{:?}", held.work);
+    assert_eq!(hindrances(&held), BTreeSet::from(["Held"]));
+    attempts.retain(&held.targets);
+
+    // Somebody takes all of it away, and it comes again as it was.
+    for listed in &mut view.objects {
+        listed.found.reset(Vec::new());
+    }
+    tokio::time::advance(Duration::from_secs(60)).await;
+    let again = plan(&view, &attempts);
+    let objects = |plan: &Plan| -> Vec<_> {
+        let all = plan.work["shop"].apply.iter().map(|apply| apply.object.to_string());
+        all.collect()
+    };
+    assert_eq!(objects(&again), objects(&first));
+    assert!(again.work["shop"].apply.iter().all(|apply| apply.is_repair));
+    let key = again.work["shop"].apply[0].key.clone();
+    let refused = Hindrance::Refused {
+        object: key.to_string(),
+        message: "no".to_owned(),
+    };
+    let object = again.work["shop"].apply[0].object.clone();
+    attempts.note(Target::Object(key), object, Outcome::Hindered(refused), Instant::now());
+    attempts.retain(&again.targets);
+    tokio::time::advance(Duration::from_secs(60)).await;
+    assert_eq!(objects(&plan(&view, &attempts)), objects(&first));
+}
+
+/// Everything is written that is planned.
+fn write(view: &mut View, attempts: &mut Attempts, plan: &Plan) {
+    for Apply { key, object, .. } in plan.work.values().flat_map(|work| &work.apply) {
+        add_object(view, key.kind().unwrap().name, &key.path(), true);
+        let stamp = view.seen(key).unwrap().stamp.clone();
+        let target = Target::Object(key.clone());
+        attempts.note(target, object.clone(), Outcome::Done(stamp), Instant::now());
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -193,15 +275,7 @@ async fn what_was_written_is_left_alone_until_somebody_changes_it() {
     add_policy(&mut view, Some("shop"), "a", &closed("a.example"));
     let mut attempts = Attempts::default();
     let first = plan(&view, &attempts);
-    for work in first.work.values() {
-        for Apply { key, object, .. } in &work.apply {
-            let kind = key.kind().unwrap().name;
-            add_object(&mut view, kind, &key.path(), true);
-            let stamp = view.seen(key).unwrap().stamp.clone();
-            let target = Target::Object(key.clone());
-            attempts.note(target, object.clone(), Outcome::Done(stamp), Instant::now());
-        }
-    }
+    write(&mut view, &mut attempts, &first);
     let settled = plan(&view, &attempts);
     assert!(settled.work.is_empty() && settled.again.is_none());
     assert_eq!(settled.targets, first.targets);
