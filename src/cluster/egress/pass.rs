@@ -15,6 +15,7 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
+use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep, sleep_until};
 use tracing::{debug, info, warn};
 
@@ -62,8 +63,14 @@ pub(super) async fn run(shared: &Shared) {
 
 /// Makes a pass; when to make the next where nothing changes.
 async fn pass(shared: &Shared, attempts: &mut Attempts) -> Option<Instant> {
-    let surroundings = &shared.options.surroundings;
-    let mut plan = Plan::new(&shared.known.view(), attempts, surroundings, Instant::now());
+    let mut plan = match compiled(shared, attempts).await {
+        Ok(plan) => plan,
+        Err(error) => {
+            warn!(error, "policies cannot be compiled, trying again");
+            shared.state().written = Err(format!("policies cannot be compiled: {error}"));
+            return Some(Instant::now() + UNREACHABLE);
+        }
+    };
     let mut written = objects(shared, attempts, &mut plan).await;
     let hindered = plan.hindered.iter();
     plan.compiled
@@ -83,6 +90,16 @@ async fn pass(shared: &Shared, attempts: &mut Attempts) -> Option<Instant> {
         (Ok(()), Ok(())) | (Err(_), Err(_)) => {}
     }
     plan.again
+}
+
+/// Compiles everything, on a thread of its own: however long it takes, the Lease is renewed and probes are answered meanwhile.
+async fn compiled(shared: &Shared, attempts: &mut Attempts) -> Result<Plan, String> {
+    let (view, surroundings) = (shared.known.view(), shared.options.surroundings.clone());
+    let (kept, now) = (std::mem::take(attempts), Instant::now());
+    let compiled = spawn_blocking(move || (Plan::new(&view, &kept, &surroundings, now), kept));
+    let (plan, kept) = compiled.await.map_err(|error| error.to_string())?;
+    *attempts = kept;
+    Ok(plan)
 }
 
 /// Writes objects, and adds to the plan what could not be written. The error says why nobody answers.
@@ -295,4 +312,42 @@ async fn statuses(shared: &Shared, attempts: &mut Attempts, plan: &mut Plan) -> 
         note_one(attempts, plan, &target, &wanted, outcome);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::egress::{Controller, Options};
+    use crate::egress::compile::Surroundings;
+    use axum::Router;
+    use futures::poll;
+    use kube::Client;
+    use serde_json::json;
+    use std::pin::pin;
+
+    #[tokio::test]
+    async fn nobody_waits_for_policies_that_are_compiled() {
+        let options = Options {
+            control_plane: "linkerd".to_owned(),
+            surroundings: Surroundings::default(),
+            identity: "one".to_owned(),
+        };
+        let controller = Controller::new(Client::new(Router::new(), "default"), options);
+        let policies = (0..200).map(|number| {
+            let policy = json!({
+                "apiVersion": "outrigger.linkerd.io/v1alpha1",
+                "kind": "EgressPolicy",
+                "metadata": {"name": format!("p{number}"), "namespace": "shop"},
+                "spec": {"hosts": [format!("h{number}.example")]},
+            });
+            (format!("shop/p{number}").into(), policy)
+        });
+        let shared = &controller.shared;
+        shared.known.policies[0].lock().found.reset(policies.collect());
+        let mut attempts = Attempts::default();
+        let mut compiled = pin!(compiled(shared, &mut attempts));
+        // There is one thread for all else, and it goes on.
+        assert!(poll!(&mut compiled).is_pending());
+        assert_eq!(compiled.await.unwrap().compiled.verdicts.len(), 200);
+    }
 }
