@@ -52,8 +52,11 @@ pub(super) struct Arguments {
 /// Works until it is told to stop.
 pub(super) fn run(arguments: Arguments) -> Result<()> {
     arguments.logging.start();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime?.block_on(work(arguments))
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let done = runtime.block_on(work(arguments));
+    // Nobody waits for policies that are being compiled.
+    runtime.shutdown_background();
+    done
 }
 
 async fn work(arguments: Arguments) -> Result<()> {

@@ -11,7 +11,7 @@ use kube::api::PostParams;
 use kube::{Api, Client};
 use std::pin::pin;
 use std::time::Duration;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tracing::{debug, info, warn};
 
 /// How long a Lease counts that nobody renews; the holder itself stops before.
@@ -125,25 +125,29 @@ impl Lease {
         }
     }
 
-    /// Renews what is held, until it is lost or could not be renewed for too long.
+    /// Renews what is held, until it is lost or could not be renewed for too long, whatever is being waited for then.
     async fn keep(&self, (mut held, mut renewed): (v1::Lease, Instant)) {
+        while let Ok(Some(lease)) = timeout_at(renewed + DEADLINE, self.renew(held)).await {
+            (held, renewed) = lease;
+        }
+    }
+
+    /// Tries to renew what is held until it is, and since when it counts; nothing where it is lost.
+    async fn renew(&self, mut held: v1::Lease) -> Option<(v1::Lease, Instant)> {
         loop {
             sleep(RETRY).await;
             let begun = Instant::now();
-            if begun.duration_since(renewed) >= DEADLINE {
-                return;
-            }
             if let Some(spec) = &mut held.spec {
                 spec.renew_time = Some(MicroTime(Timestamp::now()));
             }
             match self.write(&held).await {
-                Ok(lease) => (held, renewed) = (lease, begun),
+                Ok(lease) => return Some((lease, begun)),
                 Err(error) => {
                     debug!(error = describe(&error), "the Lease is not renewed");
                     // It may have been written by ourselves, and the answer lost.
                     match self.read().await {
                         Ok(lease) if holder(&lease) == Some(&self.identity) => held = lease,
-                        Ok(_) => return,
+                        Ok(_) => return None,
                         Err(_) => {}
                     }
                 }
@@ -209,5 +213,27 @@ fn describe(error: &Error) -> String {
         Error::Call(kube::Error::Api(status)) => status.message.clone(),
         Error::Call(error) => error.to_string(),
         Error::NoAnswer => "no answer in time".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::Router;
+    use axum::extract::Request;
+
+    /// An API server that is as slow to answer as it may be, and then knows nothing.
+    #[tokio::test(start_paused = true)]
+    async fn a_holder_ends_before_another_may_begin() {
+        for pause in [0, 1, 3, 60].map(Duration::from_secs) {
+            let slow = Router::new().fallback(async move |_: Request| {
+                sleep(pause).await;
+                axum::http::StatusCode::SERVICE_UNAVAILABLE
+            });
+            let lease = Lease::new(Client::new(slow, "default"), "linkerd", "lease", "one");
+            let begun = Instant::now();
+            lease.keep((v1::Lease::default(), begun)).await;
+            assert_eq!(begun.elapsed(), DEADLINE, "{pause:?}");
+        }
     }
 }

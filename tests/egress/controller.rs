@@ -33,7 +33,7 @@ async fn policies_become_objects_and_conditions() {
     controller.until("/ready", "ok").await;
     is_seen_by_kubectl(&world);
     follows_changes(&world, &controller).await;
-    changes_nothing_of_what_cannot_be_read(&world, &controller).await;
+    opens_nothing_of_what_cannot_be_read(&world, &controller).await;
     leads_to_the_gateway(&world, &controller).await;
     knows_every_kind(&world, &controller).await;
     has_the_rights_that_it_needs(&world);
@@ -49,7 +49,7 @@ fn is_seen_by_kubectl(world: &World) {
         let manager = &object["metadata"]["managedFields"][0];
         assert_eq!(
             (&manager["manager"], &manager["operation"]),
-            (&"outrigger".into(), &"Apply".into())
+            (&"outrigger".into(), &"Update".into())
         );
     }
     let output = world.cluster.kubectl(["get", "egresspolicies", "--namespace", "shop"]);
@@ -95,6 +95,7 @@ async fn follows_changes(world: &World, controller: &Controller) {
         shown.iter().find(is_it).unwrap()["spec"]["trafficPolicy"] == "Deny"
     };
     world.until_ours(controller, is_closed).await;
+    undoes(world, controller, "shop").await;
 
     // Of what is refused nothing is left.
     let workloads = json!({"workloads": {"serviceAccounts": ["web"]}});
@@ -105,8 +106,34 @@ async fn follows_changes(world: &World, controller: &Controller) {
     world.change("shop", "github", &json!({"workloads": null})).await;
 }
 
+/// What somebody changes in objects, or adds to them, goes; what he writes beside that stays.
+async fn undoes(world: &World, controller: &Controller, namespace: &str) {
+    let specs = || {
+        let objects = world.objects(&["--namespace", namespace]);
+        let specs = objects
+            .iter()
+            .map(|it| (it["metadata"]["name"].clone(), it["spec"].clone()));
+        specs.collect::<Vec<_>>()
+    };
+    let before = specs();
+    let objects = world.ours();
+    let here = objects.iter().filter(|it| it.contains(&format!(" {namespace}/")));
+    for object in here.clone() {
+        let spec = match object.split(' ').next().unwrap() {
+            "EgressNetwork" => json!({"networks": [{"cidr": "198.51.100.0/24"}]}),
+            "NetworkPolicy" => json!({"ingress": [{}]}),
+            _ => json!({"parentRefs": []}),
+        };
+        let changed = world.meddle(object, &json!({"metadata": {"labels": {"team": "a"}}, "spec": spec}));
+        assert!(before.iter().all(|(_, before)| *before != changed["spec"]), "{changed}");
+    }
+    world.until_ours(controller, |_| specs() == before).await;
+    let labelled = world.objects(&["--namespace", namespace, "--selector", "team=a"]);
+    assert_eq!(labelled.len(), here.count());
+}
+
 /// The schema lets an address through that is none.
-async fn changes_nothing_of_what_cannot_be_read(world: &World, controller: &Controller) {
+async fn opens_nothing_of_what_cannot_be_read(world: &World, controller: &Controller) {
     world.until("shop", "github", "Programmed", controller).await;
     let bad = json!({"addresses": ["300.0.0.1"], "ports": [{"port": 5432, "protocol": "TCP"}]});
     world.add("shop", "bad", &bad).await;
@@ -117,9 +144,14 @@ async fn changes_nothing_of_what_cannot_be_read(world: &World, controller: &Cont
     let ours = world.ours();
     world.change("shop", "github", &json!({"allowlist": "Disabled"})).await;
     let conditions = world.until("shop", "github", "Held", controller).await;
-    let expected = "EgressPolicy/shop/bad cannot be read, and nothing is changed until it can";
+    let expected = "EgressPolicy/shop/bad cannot be read, and nothing is opened or deleted until it can";
     assert_eq!(conditions[1]["message"], expected);
     assert_eq!(world.ours(), ours);
+    // What somebody takes away comes again, as it was.
+    let taken = ["delete", "tlsroutes,httproutes", "--all", "--namespace", "shop"];
+    assert!(world.cluster.kubectl(taken).status.success());
+    world.until_ours(controller, |now| *now == ours).await;
+    undoes(world, controller, "shop").await;
     world.delete(&[("shop", "bad")]).await;
     world.until("shop", "github", "Programmed", controller).await;
     world.change("shop", "github", &json!({"allowlist": "Enabled"})).await;
@@ -151,6 +183,7 @@ async fn leads_to_the_gateway(world: &World, controller: &Controller) {
         );
     }
     assert_eq!(of_kind("TCPRoute").len(), 2);
+    undoes(world, controller, "agents").await;
     world.delete(&[("agents", "github")]).await;
     world
         .until_ours(controller, |now| kinds(now, "agents").is_empty())
@@ -172,6 +205,7 @@ async fn knows_every_kind(world: &World, controller: &Controller) {
     let there: BTreeSet<_> = ours.iter().map(|it| it.split(' ').next().unwrap()).collect();
     assert_eq!(there.len(), 5, "{ours:?}");
     assert!(!kinds(&ours, "linkerd-egress").is_empty(), "{ours:?}");
+    undoes(world, controller, "shop").await;
     world.delete(&all).await;
     world.until_ours(controller, BTreeSet::is_empty).await;
 }
@@ -182,10 +216,7 @@ fn has_the_rights_that_it_needs(world: &World) {
     asked.retain(AuditEvent::is_of_the_controller);
     let refused: Vec<_> = asked.iter().filter(|event| event.code() == 403).collect();
     assert!(refused.is_empty(), "{refused:?}");
-    let mut used: BTreeSet<_> = asked.iter().filter_map(AuditEvent::right).collect();
-    // To apply what is not there takes both rights, and is written down as one.
-    let applied: Vec<_> = used.iter().filter(|it| !it.ends_with("/status")).cloned().collect();
-    used.extend(applied.iter().map(|it| it.replace("patch ", "create ")));
+    let used: BTreeSet<_> = asked.iter().filter_map(AuditEvent::right).collect();
     let granted = granted_by(&world.rights);
     let idle: Vec<_> = granted.difference(&used).collect();
     assert!(granted.len() > 30 && idle.is_empty(), "nobody needs {idle:?}");
@@ -305,9 +336,17 @@ async fn one_of_two_works() {
     two.until("/metrics", "outrigger_egress_controller_passes_total 0\n")
         .await;
 
-    // Killed, it says nothing to anybody.
+    // Killed, it says nothing to anybody, and what is changed meanwhile is seen by the next one.
     drop(one);
+    let narrow = json!({"spec": {"networks": [{"cidr": "198.51.100.0/24"}]}});
+    world.meddle("EgressNetwork shop/outrigger-outside", &narrow);
     two.leads().await;
+    let is_wide = |_: &BTreeSet<String>| {
+        let shown = world.objects(&["--namespace", "shop"]);
+        let outside = shown.iter().find(|it| it["metadata"]["name"] == "outrigger-outside");
+        outside.unwrap()["spec"] == json!({"trafficPolicy": "Deny"})
+    };
+    world.until_ours(&two, is_wide).await;
     world.add("shop", "b", &closed("b.example")).await;
     world.until("shop", "b", "Programmed", &two).await;
 
@@ -379,17 +418,18 @@ async fn a_hundred_policies_are_written_once() {
     assert_eq!(statuses, 102);
 }
 
-#[tokio::test]
-async fn what_is_refused_is_tried_again_and_holds_up_nobody_else() {
-    let Some(mut world) = World::new(&["bank", "shop"], &[]).await else {
-        return;
-    };
+/// Has the API server refuse to create `resources` in the namespace `bank`, and networks too; the path of what says so.
+async fn refuse_in_bank(world: &World, resources: &[(&str, &str)]) -> String {
+    let rules: Vec<_> = [("policy.linkerd.io", "egressnetworks")]
+        .iter()
+        .chain(resources)
+        .map(|(group, resource)| {
+            json!({"apiGroups": [group], "apiVersions": ["*"], "operations": ["CREATE"], "resources": [resource]})
+        })
+        .collect();
     let admission = "/apis/admissionregistration.k8s.io/v1";
-    let resources = json!([{
-        "apiGroups": ["policy.linkerd.io"], "apiVersions": ["*"], "operations": ["CREATE"], "resources": ["egressnetworks"],
-    }]);
     let never = json!({"metadata": {"name": "never"}, "spec": {
-        "matchConstraints": {"resourceRules": resources},
+        "matchConstraints": {"resourceRules": rules},
         "validations": [{"expression": "object.metadata.namespace != 'bank'", "message": "not in the bank"}],
     }});
     let path = format!("{admission}/validatingadmissionpolicies");
@@ -399,7 +439,47 @@ async fn what_is_refused_is_tried_again_and_holds_up_nobody_else() {
     let path = format!("{admission}/validatingadmissionpolicybindings");
     world.send(Verb::Create, &path, Some(&binding)).await;
     world.is_refused("bank").await;
+    format!("{path}/never")
+}
 
+#[tokio::test]
+async fn what_closes_stays_until_everything_is_there_that_replaces_it() {
+    let Some(world) = World::new(&["bank"], &[]).await else {
+        return;
+    };
+    world.add("bank", "a", &closed("a.example")).await;
+    let controller = world.controller("one");
+    world.until("bank", "a", "Programmed", &controller).await;
+    let before = world.objects(&["--namespace", "bank"]);
+    let binding = refuse_in_bank(&world, &[("gateway.networking.k8s.io", "httproutes")]).await;
+    let open = json!({"hosts": ["b.example"], "allowlist": "Disabled"});
+    world.change("bank", "a", &open).await;
+    let conditions = world.until("bank", "a", "Refused", &controller).await;
+    let message = conditions[1]["message"].as_str().unwrap();
+    assert!(message.starts_with("HTTPRoute bank/outrigger-a-"), "{message}");
+    let specs = |objects: &[Value]| {
+        let specs = objects
+            .iter()
+            .map(|it| format!("{} {}", it["metadata"]["name"], it["spec"]));
+        specs.collect::<BTreeSet<_>>()
+    };
+    assert_eq!(specs(&world.objects(&["--namespace", "bank"])), specs(&before));
+    world.send(Verb::Delete, &binding, None).await;
+    world.until("bank", "a", "Programmed", &controller).await;
+    let is_open = |_: &BTreeSet<String>| {
+        let after = specs(&world.objects(&["--namespace", "bank"]));
+        let outside = after.iter().find(|it| it.starts_with("\"outrigger-outside\""));
+        outside.is_some_and(|it| it.contains("Allow")) && after.iter().all(|it| !it.contains("\"a.example\""))
+    };
+    world.until_ours(&controller, is_open).await;
+}
+
+#[tokio::test]
+async fn what_is_refused_is_tried_again_and_holds_up_nobody_else() {
+    let Some(mut world) = World::new(&["bank", "shop"], &[]).await else {
+        return;
+    };
+    let binding = refuse_in_bank(&world, &[]).await;
     for namespace in ["bank", "shop"] {
         world.add(namespace, "a", &closed("a.example")).await;
     }
@@ -416,7 +496,7 @@ async fn what_is_refused_is_tried_again_and_holds_up_nobody_else() {
     let refused = "outrigger_egress_controller_hindered{reason=\"Refused\"} 2\n";
     controller.until("/metrics", refused).await;
     controller.until("/ready", "ok").await;
-    world.send(Verb::Delete, &format!("{path}/never"), None).await;
+    world.send(Verb::Delete, &binding, None).await;
     world.until("bank", "a", "Programmed", &controller).await;
 
     // An API server that was away is as good as one that was not.

@@ -189,6 +189,19 @@ impl World {
         list["items"].as_array().unwrap().clone()
     }
 
+    /// Changes an object, `KIND NAMESPACE/NAME`, as somebody may (RFC 7396); what it is then.
+    pub(crate) fn meddle(&self, object: &str, patch: &Value) -> Value {
+        let (kind, path) = object.split_once(' ').unwrap();
+        let (namespace, name) = path.split_once('/').unwrap();
+        let (patch, of) = (patch.to_string(), ["--namespace", namespace, "--patch"]);
+        let arguments = ["patch", kind, name, "--type", "merge", "--output", "json"]
+            .into_iter()
+            .chain(of);
+        let output = self.cluster.kubectl(arguments.chain([patch.as_str()]));
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
     /// Waits until what is ours is as `wanted`.
     pub(crate) async fn until_ours(&self, controller: &Controller, wanted: impl Fn(&BTreeSet<String>) -> bool) {
         let found = poll(LIMIT, async || wanted(&self.ours()).then_some(())).await;
@@ -206,7 +219,9 @@ impl World {
     pub(crate) fn writes(&self) -> Vec<String> {
         let rights = self.asked().into_iter().filter_map(|event| {
             let right = event.right()?;
-            let writes = right.starts_with("patch ") || right.starts_with("delete ");
+            let writes = ["create ", "update ", "patch ", "delete "]
+                .iter()
+                .any(|verb| right.starts_with(verb));
             writes.then(|| format!("{right} {}/{}", event.namespace(), event.name()))
         });
         rights.collect()

@@ -4,6 +4,7 @@ use super::known::{Key, Stamp};
 use crate::egress::compile::hindrance::Hindrance;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -52,7 +53,9 @@ pub(super) struct Attempts(BTreeMap<Target, Attempt>);
 
 #[derive(Debug)]
 struct Attempt {
-    wanted: Value,
+    wanted: Arc<Value>,
+    /// What was written of it last, whatever was tried since.
+    done: Option<Arc<Value>>,
     outcome: Outcome,
     /// Until when it is left alone.
     until: Instant,
@@ -62,7 +65,7 @@ struct Attempt {
 impl Attempts {
     /// Whether `target` has to be written as it is `wanted`, where it is `seen` to be there with this stamp.
     pub(super) fn need(&self, target: &Target, wanted: &Value, seen: Option<&Stamp>, now: Instant) -> Need<'_> {
-        match self.0.get(target).filter(|attempt| attempt.wanted == *wanted) {
+        match self.0.get(target).filter(|attempt| *attempt.wanted == *wanted) {
             Some(attempt) => match &attempt.outcome {
                 Outcome::Done(stamp) if Some(stamp) == seen => Need::Settled,
                 outcome if now < attempt.until => Need::Later(attempt.until, outcome),
@@ -81,14 +84,33 @@ impl Attempts {
             Outcome::Done(_) => CONFIRMED,
             Outcome::Hindered(_) => was_hindered.map_or(FIRST_PAUSE, |it| (it.pause * 2).min(LONGEST_PAUSE)),
         };
+        let wanted = Arc::new(wanted);
+        let done = match &outcome {
+            Outcome::Done(_) => Some(Arc::clone(&wanted)),
+            Outcome::Hindered(_) => before.and_then(|it| it.done.clone()),
+        };
         let attempt = Attempt {
             wanted,
+            done,
             outcome,
             until: now + pause,
             pause,
         };
         self.0.insert(target, attempt);
         is_news
+    }
+
+    /// What was written of `target` last.
+    pub(super) fn done(&self, target: &Target) -> Option<&Value> {
+        self.0.get(target)?.done.as_deref()
+    }
+
+    /// Every object that was applied, as it was last.
+    pub(super) fn applied(&self) -> impl Iterator<Item = (&Key, &Value)> {
+        self.0.iter().filter_map(|(target, attempt)| match target {
+            Target::Object(key) => Some((key, attempt.done.as_deref()?)),
+            Target::Deletion(_) | Target::Status(_) => None,
+        })
     }
 
     /// Forgets everything about other targets.

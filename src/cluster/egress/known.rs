@@ -185,6 +185,16 @@ impl View {
         self.objects.get(key.kind)?.found.item(&key.path())
     }
 
+    /// Whether a namespace has any object of a kind, whoever made it.
+    pub(super) fn has_any(&self, kind: usize, namespace: &str) -> bool {
+        let mut all = self
+            .objects
+            .get(kind)
+            .into_iter()
+            .flat_map(|listed| listed.found.named());
+        all.any(|(path, _)| path.split_once('/').is_some_and(|(own, _)| own == namespace))
+    }
+
     /// Every object that is ours and stays, with its key.
     pub(super) fn ours(&self) -> impl Iterator<Item = (Key, &Seen)> {
         self.objects.iter().enumerate().flat_map(|(kind, listed)| {
@@ -280,15 +290,18 @@ pub(super) fn policy(kind: &Kind, object: DynamicObject) -> (Arc<str>, Option<Va
 pub(super) fn object(object: PartialObjectMeta<DynamicObject>) -> (Arc<str>, Option<Seen>) {
     let metadata = object.metadata;
     let (path, stamp) = (path(&metadata), Stamp::of(&metadata));
-    let is_going = metadata.deletion_timestamp.is_some();
-    let label = metadata.labels.and_then(|mut labels| labels.remove(MANAGED_BY.0));
-    let is_ours = label.is_some_and(|label| label == MANAGED_BY.1);
     let seen = Seen {
         stamp,
-        is_ours,
-        is_going,
+        is_ours: is_ours(&metadata),
+        is_going: metadata.deletion_timestamp.is_some(),
     };
     (path, Some(seen))
+}
+
+/// Whether an object has our label.
+pub(super) fn is_ours(metadata: &ObjectMeta) -> bool {
+    let label = metadata.labels.as_ref().and_then(|labels| labels.get(MANAGED_BY.0));
+    label.is_some_and(|label| label == MANAGED_BY.1)
 }
 
 impl Stamp {

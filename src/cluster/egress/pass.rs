@@ -1,20 +1,21 @@
 //! One pass after another: each writes what has to be written.
 //!
-//! In every namespace what closes is there before what it replaces goes: objects are applied first, then others are deleted, and
-//! an `EgressNetwork` is not deleted where another could not be applied. The global namespace is first of all to be applied to and
-//! the last to be deleted in, for it counts where a namespace has nothing of its own.
+//! In every namespace what closes is there before what it replaces goes: objects are applied first, then others are deleted.
+//! Where something could not be applied, nothing is deleted, and no `EgressNetwork` with `Allow` is applied. The global namespace is
+//! first of all to be applied to and the last to be deleted in, for it counts where a namespace has nothing of its own.
 
 use super::Shared;
 use super::attempts::{Attempts, Need, Outcome, Target};
 use super::known::{Key, POLICIES, Stamp};
-use super::plan::{Plan, Work};
+use super::plan::{Apply, Plan, Work};
 use super::write::{self, Fault};
 use crate::egress::compile::hindrance::Hindrance;
 use futures::{StreamExt, stream};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
+use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep, sleep_until};
 use tracing::{debug, info, warn};
 
@@ -32,6 +33,8 @@ struct Written {
     key: Key,
     object: Value,
     outcome: Result<Stamp, Hindrance>,
+    /// Whether it was not tried, for what hinders another.
+    waits: bool,
 }
 
 /// Makes a pass whenever there is a reason to, for as long as it is polled.
@@ -60,8 +63,14 @@ pub(super) async fn run(shared: &Shared) {
 
 /// Makes a pass; when to make the next where nothing changes.
 async fn pass(shared: &Shared, attempts: &mut Attempts) -> Option<Instant> {
-    let surroundings = &shared.options.surroundings;
-    let mut plan = Plan::new(&shared.known.view(), attempts, surroundings, Instant::now());
+    let mut plan = match compiled(shared, attempts).await {
+        Ok(plan) => plan,
+        Err(error) => {
+            warn!(error, "policies cannot be compiled, trying again");
+            shared.state().written = Err(format!("policies cannot be compiled: {error}"));
+            return Some(Instant::now() + UNREACHABLE);
+        }
+    };
     let mut written = objects(shared, attempts, &mut plan).await;
     let hindered = plan.hindered.iter();
     plan.compiled
@@ -83,30 +92,39 @@ async fn pass(shared: &Shared, attempts: &mut Attempts) -> Option<Instant> {
     plan.again
 }
 
+/// Compiles everything, on a thread of its own: however long it takes, the Lease is renewed and probes are answered meanwhile.
+async fn compiled(shared: &Shared, attempts: &mut Attempts) -> Result<Plan, String> {
+    let (view, surroundings) = (shared.known.view(), shared.options.surroundings.clone());
+    let (kept, now) = (std::mem::take(attempts), Instant::now());
+    let compiled = spawn_blocking(move || (Plan::new(&view, &kept, &surroundings, now), kept));
+    let (plan, kept) = compiled.await.map_err(|error| error.to_string())?;
+    *attempts = kept;
+    Ok(plan)
+}
+
 /// Writes objects, and adds to the plan what could not be written. The error says why nobody answers.
 async fn objects(shared: &Shared, attempts: &mut Attempts, plan: &mut Plan) -> Result<(), String> {
-    let mut stopped = BTreeSet::new();
+    let global_namespace = &shared.options.surroundings.global_namespace;
+    let hindrances = &plan.hindrances();
     let mut work = std::mem::take(&mut plan.work);
-    let global = work.remove_entry(&shared.options.surroundings.global_namespace);
-    let global: BTreeMap<_, _> = global.into_iter().collect();
+    let global: BTreeMap<_, _> = work.remove_entry(global_namespace).into_iter().collect();
     for part in [&global, &work] {
-        let all = stream::iter(part).map(|(namespace, work)| async move { (namespace, apply(shared, work).await) });
+        let all = stream::iter(part)
+            .map(|(namespace, work)| async { apply(shared, work, hindrances.get(namespace).cloned()).await });
         let mut all = Box::pin(all.buffer_unordered(AT_ONCE));
-        while let Some((namespace, (written, fault))) = all.next().await {
+        while let Some((written, unreachable)) = all.next().await {
             note(attempts, plan, written);
-            match fault {
-                Some(Fault::Unreachable(why)) => return Err(why),
-                Some(Fault::Failing(_) | Fault::Refused(_)) => drop(stopped.insert(namespace.clone())),
-                None => {}
+            if let Some(why) = unreachable {
+                return Err(why);
             }
         }
     }
+    let barriers = plan.barriers(global_namespace);
     for part in [work, global] {
-        let part = part.into_iter().filter(|(namespace, _)| !stopped.contains(namespace));
         let all: Vec<_> = part
-            .map(|(_, mut work)| {
-                let global = &shared.options.surroundings.global_namespace;
-                work.delete.retain(|(key, _)| plan.may_delete(key, global));
+            .into_values()
+            .map(|mut work| {
+                work.delete.retain(|(key, _)| barriers.let_go(key));
                 work
             })
             .collect();
@@ -121,37 +139,56 @@ async fn objects(shared: &Shared, attempts: &mut Attempts, plan: &mut Plan) -> R
     Ok(())
 }
 
-/// Applies the objects of one namespace. After a failure of the API server the rest is not tried, and waits for the same
-/// reason.
-async fn apply(shared: &Shared, work: &Work) -> (Vec<Written>, Option<Fault>) {
+/// Applies the objects of one namespace, where something is `hindered` already or not; and why nobody answers. After a failure of
+/// the API server the rest is not tried, and waits for the same reason. After any hindrance what loosens waits, unless it was
+/// like that before.
+async fn apply(shared: &Shared, work: &Work, mut hindered: Option<Hindrance>) -> (Vec<Written>, Option<String>) {
     let mut written = Vec::new();
-    let mut failing: Option<(Hindrance, Fault)> = None;
+    let mut failing = None;
     for apply in &work.apply {
-        let mut note = |outcome| {
+        let mut note = |outcome, waits| {
             written.push(Written {
                 key: apply.key.clone(),
                 object: apply.object.clone(),
                 outcome,
+                waits,
             });
         };
-        if let Some((hindrance, _)) = &failing {
-            note(Err(hindrance.clone()));
+        if let Some(hindrance) = &failing {
+            note(Err(Hindrance::clone(hindrance)), false);
             continue;
         }
-        let outcome = write::apply(&shared.client, apply).await;
-        shared.metrics.written("apply", outcome.as_ref().err());
-        match outcome {
-            Ok(stamp) => note(Ok(stamp)),
-            Err(Fault::Refused(message)) => note(Err(refused(&apply.key, message))),
-            Err(Fault::Failing(message)) => {
-                let hindrance = refused(&apply.key, message.clone());
-                note(Err(hindrance.clone()));
-                failing = Some((hindrance, Fault::Failing(message)));
+        let waits_for = hindered.clone().filter(|_| apply.loosens() && !apply.is_repair);
+        match attempt(shared, apply, waits_for.is_some()).await {
+            Ok(Some(stamp)) => note(Ok(stamp), false),
+            Ok(None) => waits_for.into_iter().for_each(|hindrance| note(Err(hindrance), true)),
+            Err(Fault::Unreachable(why)) => return (written, Some(why)),
+            Err(Fault::Refused(message)) => {
+                let hindrance = refused(&apply.key, message);
+                note(Err(hindrance.clone()), false);
+                hindered.get_or_insert(hindrance);
             }
-            Err(Fault::Unreachable(why)) => return (written, Some(Fault::Unreachable(why))),
+            Err(Fault::Failing(message)) => {
+                let hindrance = refused(&apply.key, message);
+                note(Err(hindrance.clone()), false);
+                failing = Some(hindrance);
+            }
         }
     }
-    (written, failing.map(|(_, fault)| fault))
+    (written, None)
+}
+
+/// Writes an object, or, where it has to wait, only looks whether it is there already; nothing where it is not.
+async fn attempt(shared: &Shared, apply: &Apply, waits: bool) -> Result<Option<Stamp>, Fault> {
+    if waits {
+        return match write::look(&shared.client, apply).await {
+            Err(Fault::Refused(_) | Fault::Failing(_)) => Ok(None),
+            found => found,
+        };
+    }
+    let outcome = write::apply(&shared.client, apply).await;
+    shared.metrics.written("apply", outcome.as_ref().err());
+    outcome.map(Some)
 }
 
 fn refused(key: &Key, message: String) -> Hindrance {
@@ -163,14 +200,18 @@ fn refused(key: &Key, message: String) -> Hindrance {
 
 /// Notes what came of objects.
 fn note(attempts: &mut Attempts, plan: &mut Plan, written: Vec<Written>) {
-    for Written { key, object, outcome } in written {
-        let outcome = match outcome {
+    for it in written {
+        let Written { key, object, .. } = it;
+        let outcome = match it.outcome {
             Ok(stamp) => Outcome::Done(stamp),
             Err(hindrance) => {
                 plan.hindered.push((key.clone(), object.clone(), hindrance.clone()));
                 Outcome::Hindered(hindrance)
             }
         };
+        if it.waits {
+            continue;
+        }
         note_one(attempts, plan, &Target::Object(key), &object, outcome);
     }
 }
@@ -271,4 +312,42 @@ async fn statuses(shared: &Shared, attempts: &mut Attempts, plan: &mut Plan) -> 
         note_one(attempts, plan, &target, &wanted, outcome);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::egress::{Controller, Options};
+    use crate::egress::compile::Surroundings;
+    use axum::Router;
+    use futures::poll;
+    use kube::Client;
+    use serde_json::json;
+    use std::pin::pin;
+
+    #[tokio::test]
+    async fn nobody_waits_for_policies_that_are_compiled() {
+        let options = Options {
+            control_plane: "linkerd".to_owned(),
+            surroundings: Surroundings::default(),
+            identity: "one".to_owned(),
+        };
+        let controller = Controller::new(Client::new(Router::new(), "default"), options);
+        let policies = (0..200).map(|number| {
+            let policy = json!({
+                "apiVersion": "outrigger.linkerd.io/v1alpha1",
+                "kind": "EgressPolicy",
+                "metadata": {"name": format!("p{number}"), "namespace": "shop"},
+                "spec": {"hosts": [format!("h{number}.example")]},
+            });
+            (format!("shop/p{number}").into(), policy)
+        });
+        let shared = &controller.shared;
+        shared.known.policies[0].lock().found.reset(policies.collect());
+        let mut attempts = Attempts::default();
+        let mut compiled = pin!(compiled(shared, &mut attempts));
+        // There is one thread for all else, and it goes on.
+        assert!(poll!(&mut compiled).is_pending());
+        assert_eq!(compiled.await.unwrap().compiled.verdicts.len(), 200);
+    }
 }

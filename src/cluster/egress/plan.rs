@@ -4,7 +4,7 @@ use super::attempts::{Attempts, Need, Outcome, Target};
 use super::known::{Key, POLICIES, Stamp, View};
 use crate::cluster::index::Collection;
 use crate::egress::compile::hindrance::Hindrance;
-use crate::egress::compile::kinds::Kind;
+use crate::egress::compile::kinds::{Kind, NETWORK};
 use crate::egress::compile::{Compiled, Surroundings, compile};
 use crate::egress::{Policies, Policy};
 use serde_json::Value;
@@ -44,9 +44,49 @@ pub(super) struct Apply {
     pub(super) object: Value,
     /// The one that is there, which is ours.
     pub(super) seen: Option<Stamp>,
+    /// Whether it was there like that, and somebody has changed or deleted it.
+    pub(super) is_repair: bool,
 }
 
-/// Where nothing is changed, because a policy that counts there cannot be read, and which.
+impl Apply {
+    /// Whether it lets pass what no route is for.
+    pub(super) fn loosens(&self) -> bool {
+        self.key.kind() == Some(&NETWORK) && !denies(&self.object)
+    }
+
+    /// Its place in the order of application. Of networks one that closes everything is first, for any of them keeps the global
+    /// ones away, and what loosens is last.
+    fn place(&self) -> (usize, bool, bool, &Key) {
+        let is_part = self.object.pointer("/spec/networks").is_some();
+        (self.key.kind, self.loosens(), is_part, &self.key)
+    }
+}
+
+/// Whether a network closes what has no route.
+fn denies(network: &Value) -> bool {
+    network.pointer("/spec/trafficPolicy").and_then(Value::as_str) == Some("Deny")
+}
+
+/// What stands in the way of deleting.
+#[derive(Debug)]
+pub(super) struct Barriers {
+    /// Namespaces where something is not as it is wanted: what is to be deleted may be what it replaces.
+    namespaces: BTreeSet<String>,
+    /// Whether something that closes is not as it is wanted in the global namespace.
+    is_global: bool,
+    /// Namespaces that still have something of their own.
+    kept: BTreeSet<String>,
+}
+
+/// What a plan goes by.
+struct There<'t> {
+    view: &'t View,
+    attempts: &'t Attempts,
+    held: &'t Held,
+    now: Instant,
+}
+
+/// Where nothing is opened or deleted, because a policy that counts there cannot be read, and which.
 #[derive(Debug, Default)]
 struct Held {
     everywhere: Option<String>,
@@ -58,53 +98,32 @@ impl Plan {
     pub(super) fn new(view: &View, attempts: &Attempts, surroundings: &Surroundings, now: Instant) -> Self {
         let mut plan = Self::default();
         let held = plan.compile(view, surroundings);
+        let there = There {
+            view,
+            attempts,
+            held: &held,
+            now,
+        };
         let mut wanted = BTreeSet::new();
-        for object in plan.compiled.objects.clone() {
-            let Some(key) = Key::of(&object) else {
+        let objects = std::mem::take(&mut plan.compiled.objects);
+        for object in &objects {
+            let Some(key) = Key::of(object) else {
                 let text = |key| object.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
                 let missing = Hindrance::KindMissing {
                     kind: text("kind"),
                     api_version: text("apiVersion"),
                 };
-                plan.compiled.hinder([(&object, missing)]);
+                plan.compiled.hinder([(object, missing)]);
                 continue;
             };
-            wanted.insert(key.clone());
-            let target = Target::Object(key.clone());
-            let seen = view.seen(&key);
-            let stamp = seen.map(|seen| &seen.stamp);
-            let need = attempts.need(&target, &object, stamp, now);
-            let is_there = seen.is_some_and(|seen| seen.is_ours && !seen.is_going);
-            if need == Need::Settled && is_there {
-                plan.targets.insert(target);
-                continue;
-            }
-            if let Some(hindrance) = hindrance(&key, view, &held) {
-                // What was written of it before is not there any more, and is due at once when nothing hinders it.
-                plan.hindered.push((key, object, hindrance));
-                continue;
-            }
-            plan.targets.insert(target);
-            let seen = stamp.cloned();
-            plan.add(Apply { key, object, seen }, &need);
+            plan.want(&key, object, &there);
+            wanted.insert(key);
         }
-        for (key, seen) in view.ours() {
-            let is_held = held.by(&key.namespace).is_some();
-            if wanted.contains(&key) || is_held {
-                continue;
-            }
-            let target = Target::Deletion(key.clone());
-            match attempts.need(&target, &seen.stamp.uid.as_str().into(), None, now) {
-                Need::Later(until, _) => plan.look_again(until),
-                Need::Due | Need::Settled => {
-                    let work = plan.work.entry(key.namespace.clone()).or_default();
-                    work.delete.push((key, seen.stamp.clone()));
-                }
-            }
-            plan.targets.insert(target);
-        }
+        plan.compiled.objects = objects;
+        plan.restore(&there);
+        plan.delete(&wanted, &there);
         for work in plan.work.values_mut() {
-            work.apply.sort_by(|a, b| a.key.cmp(&b.key));
+            work.apply.sort_by(|a, b| a.place().cmp(&b.place()));
             work.delete.sort_by(|(a, _), (b, _)| b.cmp(a));
         }
         plan
@@ -139,31 +158,105 @@ impl Plan {
         held
     }
 
-    /// Adds what has to be done about an object that is wanted, and not settled.
-    fn add(&mut self, apply: Apply, need: &Need<'_>) {
-        match need {
+    /// Adds what has to be done about an object that policies compile to.
+    fn want(&mut self, key: &Key, object: &Value, there: &There<'_>) {
+        let target = Target::Object(key.clone());
+        if there.is_settled(&target, key, object) {
+            self.targets.insert(target);
+            return;
+        }
+        let is_repair = there.attempts.done(&target) == Some(object);
+        let held = there
+            .held
+            .by(&key.namespace)
+            .filter(|_| !is_repair && !there.only_closes(key, object));
+        let held = held.map(|policy| Hindrance::Held {
+            policy: policy.to_owned(),
+        });
+        if let Some(hindrance) = hindrance(key, there.view).or(held) {
+            // What was written of it before is not there any more, and is due at once when nothing hinders it.
+            self.hindered.push((key.clone(), object.clone(), hindrance));
+            return;
+        }
+        self.targets.insert(target);
+        self.add(key, object, is_repair, there);
+    }
+
+    /// Adds what has to be done so that in namespaces that are held everything is as it was applied.
+    fn restore(&mut self, there: &There<'_>) {
+        for (key, object) in there.attempts.applied() {
+            let target = Target::Object(key.clone());
+            if there.held.by(&key.namespace).is_none() || self.targets.contains(&target) {
+                continue;
+            }
+            if !there.is_settled(&target, key, object) && hindrance(key, there.view).is_none() {
+                self.add(key, object, true, there);
+            }
+            self.targets.insert(target);
+        }
+    }
+
+    /// Adds the deletion of what is not wanted any more.
+    fn delete(&mut self, wanted: &BTreeSet<Key>, there: &There<'_>) {
+        for (key, seen) in there.view.ours() {
+            if wanted.contains(&key) || there.held.by(&key.namespace).is_some() {
+                continue;
+            }
+            let target = Target::Deletion(key.clone());
+            match there
+                .attempts
+                .need(&target, &seen.stamp.uid.as_str().into(), None, there.now)
+            {
+                Need::Later(until, _) => self.look_again(until),
+                Need::Due | Need::Settled => {
+                    let work = self.work.entry(key.namespace.clone()).or_default();
+                    work.delete.push((key, seen.stamp.clone()));
+                }
+            }
+            self.targets.insert(target);
+        }
+    }
+
+    /// Adds what has to be done about an object that nothing hinders.
+    fn add(&mut self, key: &Key, object: &Value, is_repair: bool, there: &There<'_>) {
+        match there.need(&Target::Object(key.clone()), key, object) {
             Need::Later(until, outcome) => {
-                self.look_again(*until);
+                self.look_again(until);
                 if let Outcome::Hindered(hindrance) = outcome {
-                    self.hindered.push((apply.key, apply.object, hindrance.clone()));
+                    self.hindered.push((key.clone(), object.clone(), hindrance.clone()));
                 }
             }
             Need::Due | Need::Settled => {
-                let work = self.work.entry(apply.key.namespace.clone()).or_default();
-                work.apply.push(apply);
+                let work = self.work.entry(key.namespace.clone()).or_default();
+                work.apply.push(Apply {
+                    key: key.clone(),
+                    object: object.clone(),
+                    seen: there.view.seen(key).map(|seen| seen.stamp.clone()),
+                    is_repair,
+                });
             }
         }
     }
 
-    /// Whether the object of `key` may be deleted: what closes may not where another that closes could not be written, there or
-    /// in the global namespace, which counts where a namespace has nothing of its own.
-    pub(super) fn may_delete(&self, key: &Key, global_namespace: &str) -> bool {
-        let closes = |key: &Key| key.kind().is_some_and(Kind::closes);
-        let stands_in_the_way = |(other, _, hindrance): &(Key, Value, Hindrance)| {
-            let is_close = other.namespace == key.namespace || other.namespace == global_namespace;
-            closes(other) && is_close && matches!(hindrance, Hindrance::Refused { .. })
-        };
-        !closes(key) || !self.hindered.iter().any(stands_in_the_way)
+    /// What stands in the way of deleting, once everything was applied that could be.
+    pub(super) fn barriers(&self, global_namespace: &str) -> Barriers {
+        let namespaces = self.hindered.iter().map(|(key, _, _)| key.namespace.clone());
+        let is_global = |(key, ..): &(Key, Value, Hindrance)| key.namespace == global_namespace && closes(key);
+        let wanted = self.compiled.objects.iter();
+        let own = wanted.filter_map(|object| object.pointer("/metadata/namespace")?.as_str());
+        Barriers {
+            namespaces: namespaces.collect(),
+            is_global: self.hindered.iter().any(is_global),
+            kept: own.map(str::to_owned).collect(),
+        }
+    }
+
+    /// What hinders something in each namespace.
+    pub(super) fn hindrances(&self) -> BTreeMap<String, Hindrance> {
+        let hindered = self.hindered.iter();
+        hindered
+            .map(|(key, _, hindrance)| (key.namespace.clone(), hindrance.clone()))
+            .collect()
     }
 
     /// Notes that something is due at `until`.
@@ -173,7 +266,7 @@ impl Plan {
 }
 
 /// What stands against writing an object, without asking.
-fn hindrance(key: &Key, view: &View, held: &Held) -> Option<Hindrance> {
+fn hindrance(key: &Key, view: &View) -> Option<Hindrance> {
     let (kind, listed) = (key.kind()?, view.objects.get(key.kind)?);
     let refused = |message: &str| Hindrance::Refused {
         object: key.to_string(),
@@ -193,11 +286,6 @@ fn hindrance(key: &Key, view: &View, held: &Held) -> Option<Hindrance> {
             namespace: key.namespace.clone(),
         });
     }
-    if let Some(policy) = held.by(&key.namespace) {
-        return Some(Hindrance::Held {
-            policy: policy.to_owned(),
-        });
-    }
     let seen = view.seen(key)?;
     if !seen.is_ours {
         return Some(Hindrance::ForeignObject {
@@ -206,6 +294,41 @@ fn hindrance(key: &Key, view: &View, held: &Held) -> Option<Hindrance> {
     }
     seen.is_going
         .then(|| refused("it is being deleted, and comes again after that"))
+}
+
+impl<'t> There<'t> {
+    fn need(&self, target: &Target, key: &Key, object: &Value) -> Need<'t> {
+        let seen = self.view.seen(key);
+        self.attempts
+            .need(target, object, seen.map(|seen| &seen.stamp), self.now)
+    }
+
+    /// Whether an object is there as it was written, and was written like `object`.
+    fn is_settled(&self, target: &Target, key: &Key, object: &Value) -> bool {
+        let is_there = self.view.seen(key).is_some_and(|seen| seen.is_ours && !seen.is_going);
+        is_there && self.need(target, key, object) == Need::Settled
+    }
+
+    /// Whether nothing that is closed is opened by `object`, whatever else counts: a network that denies everything, or a part of
+    /// it that has no network yet, beside another, for the first of a namespace keeps the global ones away.
+    fn only_closes(&self, key: &Key, object: &Value) -> bool {
+        let is_part = object.pointer("/spec/networks").is_some();
+        let is_first = || !self.view.has_any(key.kind, &key.namespace);
+        key.kind() == Some(&NETWORK) && denies(object) && (!is_part || self.view.seen(key).is_none() && !is_first())
+    }
+}
+
+impl Barriers {
+    /// Whether the object of `key` may be deleted. Where the global namespace does not close yet, what closes stays, and the last
+    /// that a namespace has: after that the global one counts.
+    pub(super) fn let_go(&self, key: &Key) -> bool {
+        let is_last = !self.kept.contains(&key.namespace);
+        !self.namespaces.contains(&key.namespace) && !(self.is_global && (closes(key) || is_last))
+    }
+}
+
+fn closes(key: &Key) -> bool {
+    key.kind().is_some_and(Kind::closes)
 }
 
 impl Held {

@@ -1,15 +1,18 @@
 //! Writing: objects, deletions and statuses, one call each.
 
-use super::known::{Key, Stamp, resource};
+use super::known::{Key, Stamp, is_ours, resource};
 use super::plan::Apply;
 use crate::egress::compile::kinds::Kind;
-use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, Preconditions, ValidationDirective};
+use axum::http;
+use axum::http::uri::InvalidUri;
+use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions, Request};
 use kube::{Api, Client};
+use serde::Serialize;
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// Who writes, for server-side apply.
+/// Who writes, as `metadata.managedFields` has it.
 const MANAGER: &str = "outrigger";
 
 /// How long one call may take: a little longer than the webhooks that the API server asks may (30 s), so that it is the API
@@ -44,23 +47,101 @@ impl Fault {
     }
 }
 
-/// Applies an object; the stamp that it has now.
+/// Writes an object as it is wanted; the stamp that it has now.
 ///
-/// One that is there already is known to be ours: whoever has changed a field of it is overruled. Where none is known, nobody
-/// is: another's object that has come meanwhile stays as it is.
+/// One that is there already is known to be ours, and is replaced: whatever others have changed in what it says or added to it
+/// goes, which applying it again would leave. Where none is known, nobody is overruled: another's object that has come meanwhile
+/// stays as it is.
 pub(super) async fn apply(client: &Client, apply: &Apply) -> Result<Stamp, Fault> {
-    let mut parameters = PatchParams::apply(MANAGER);
-    // What a server does not know it would drop, and the rest would be something else.
-    parameters.field_validation = Some(ValidationDirective::Strict);
-    parameters.force = apply.seen.is_some();
-    let mut object = apply.object.clone();
-    if let (Some(seen), Some(Value::Object(metadata))) = (&apply.seen, object.get_mut("metadata")) {
-        metadata.insert("uid".to_owned(), seen.uid.as_str().into());
+    if apply.seen.is_none() {
+        return create(client, apply).await;
     }
-    let patch = Patch::Apply(object);
     let api = api(client, &apply.key)?;
-    let written = answer(api.patch_metadata(&apply.key.name, &parameters, &patch)).await?;
-    Ok(Stamp::of(&written.metadata))
+    for is_last in [false, false, true] {
+        let Some(there) = answer(api.get_opt(&apply.key.name)).await? else {
+            return create(client, apply).await;
+        };
+        if !is_ours(&there.metadata) {
+            return Err(Fault::Refused(
+                "it has lost its label, and is somebody else's".to_owned(),
+            ));
+        }
+        let wanted = replaced(&there, &apply.object)?;
+        if wanted == there {
+            return Ok(Stamp::of(&there.metadata));
+        }
+        // The API server writes nothing where it finds, with its defaults, the same.
+        let request = Request::new(api.resource_url()).replace(&apply.key.name, &parameters(), bytes(&wanted)?);
+        let written = async {
+            match send(client, request.map_err(kube::Error::BuildRequest)?).await {
+                // Others write its status meanwhile.
+                Err(kube::Error::Api(status)) if status.code == CONFLICT && !is_last => Ok(None),
+                other => other.map(Some),
+            }
+        };
+        if let Some(written) = answer(written).await? {
+            return Ok(Stamp::of(&written.metadata));
+        }
+    }
+    Err(Fault::Refused("others change it all the time".to_owned()))
+}
+
+/// The stamp of an object that is there as it is wanted, without a default of the API server's.
+pub(super) async fn look(client: &Client, apply: &Apply) -> Result<Option<Stamp>, Fault> {
+    let there = answer(api(client, &apply.key)?.get_opt(&apply.key.name)).await?;
+    let Some(there) = there.filter(|there| is_ours(&there.metadata)) else {
+        return Ok(None);
+    };
+    let is_wanted = replaced(&there, &apply.object)? == there;
+    Ok(is_wanted.then(|| Stamp::of(&there.metadata)))
+}
+
+async fn create(client: &Client, apply: &Apply) -> Result<Stamp, Fault> {
+    let api = api(client, &apply.key)?;
+    let request = Request::new(api.resource_url()).create(&parameters(), bytes(&apply.object)?);
+    let created = async { send(client, request.map_err(kube::Error::BuildRequest)?).await };
+    Ok(Stamp::of(&answer(created).await?.metadata))
+}
+
+/// The object that is `there`, saying what is `wanted` and nothing else; labels and annotations of others stay.
+fn replaced(there: &DynamicObject, wanted: &Value) -> Result<DynamicObject, Fault> {
+    let wanted: DynamicObject =
+        serde_json::from_value(wanted.clone()).map_err(|error| Fault::Refused(error.to_string()))?;
+    let (mut metadata, mut data) = (there.metadata.clone(), wanted.data);
+    if let Some(labels) = wanted.metadata.labels {
+        metadata.labels.get_or_insert_default().extend(labels);
+    }
+    if let Some(annotations) = wanted.metadata.annotations {
+        metadata.annotations.get_or_insert_default().extend(annotations);
+    }
+    if let (Some(status), Value::Object(data)) = (there.data.get("status"), &mut data) {
+        data.insert("status".to_owned(), status.clone());
+    }
+    Ok(DynamicObject {
+        types: there.types.clone(),
+        metadata,
+        data,
+    })
+}
+
+fn parameters() -> PostParams {
+    PostParams {
+        field_manager: Some(MANAGER.to_owned()),
+        ..PostParams::default()
+    }
+}
+
+fn bytes(object: &impl Serialize) -> Result<Vec<u8>, Fault> {
+    serde_json::to_vec(object).map_err(|error| Fault::Refused(error.to_string()))
+}
+
+/// Sends an object. What a server does not know it would drop, and the rest would be something else: so it is told to refuse.
+async fn send(client: &Client, mut request: http::Request<Vec<u8>>) -> Result<DynamicObject, kube::Error> {
+    let uri = format!("{}&fieldValidation=Strict", request.uri());
+    *request.uri_mut() = uri
+        .parse()
+        .map_err(|error: InvalidUri| kube::Error::HttpError(error.into()))?;
+    client.request(request).await
 }
 
 /// Deletes the object that has that stamp; one that is gone, or is another one by now, is none of ours any more.

@@ -27,7 +27,7 @@ pub enum Hindrance {
         /// That object.
         object: String,
     },
-    /// A policy that counts there cannot be read, and nothing is changed of what is half understood.
+    /// A policy that counts there cannot be read, and nothing is opened or deleted of what is half understood.
     Held {
         /// That policy.
         policy: String,
@@ -59,7 +59,10 @@ impl fmt::Display for Hindrance {
             Self::ForeignObject { object } => {
                 write!(f, "{object} is not Outrigger's, and is left as it is")
             }
-            Self::Held { policy } => write!(f, "{policy} cannot be read, and nothing is changed until it can"),
+            Self::Held { policy } => write!(
+                f,
+                "{policy} cannot be read, and nothing is opened or deleted until it can"
+            ),
             Self::Refused { object, message } => write!(f, "{object}: {message}"),
         }
     }

@@ -19,8 +19,9 @@ const GATEWAY_API: &str = "gateway.networking.k8s.io";
 
 /// Every kind, in the order in which objects are applied; they are deleted in the reverse order.
 ///
-/// A route without its network does nothing, and a network that denies closes what has no route yet; a `NetworkPolicy` closes
-/// what goes past it. So routes come first and go last: in between nothing is open that policies close, and nothing closed that they open.
+/// A route without its network does nothing, a `NetworkPolicy` closes what goes past proxy and gateway, and a network closes or
+/// opens everything that has no route. So routes come first and go last, and a network, which may loosen, comes when all else is
+/// there: in between nothing is open that policies close, and nothing closed that they open.
 pub const KINDS: [Kind; 6] = [
     Kind {
         group: GATEWAY_API,
@@ -46,8 +47,8 @@ pub const KINDS: [Kind; 6] = [
         name: "TCPRoute",
         plural: "tcproutes",
     },
-    NETWORK,
     FENCE,
+    NETWORK,
 ];
 
 /// The kind that closes what has no route.
