@@ -99,80 +99,78 @@ impl Surroundings {
             ..Self::default()
         }
     }
+
+    /// Those of others in `namespace`, `NAMESPACE/NAME`.
+    fn foreign_in(&self, namespace: &str) -> impl Iterator<Item = String> {
+        let there = self.foreign.iter().filter(move |(of, _)| of == namespace);
+        there.map(|(of, name)| format!("{of}/{name}"))
+    }
 }
 
 /// Compiles every policy, and says what becomes of all of them. Where there is no gateway, what is for it closes.
 pub fn compile(policies: &Policies, surroundings: &Surroundings) -> Compiled {
     // What is refused has no routes, and closes as far as it can.
     let counting = policies.enforceable();
-    let is_compiled = |policy: &Policy| !policy.is_silent();
     // Between placements the port decides: who has it enforces the policies of both.
     let of = |placement| {
-        let own = counting
-            .iter()
-            .filter(|it| it.placement == placement && is_compiled(it));
-        Policies::new(own.cloned())
+        let compiled = counting.iter().filter(|policy| !policy.is_silent());
+        Policies::new(compiled.filter(|policy| policy.placement == placement).cloned())
     };
-    let (direct, gated) = (of(Placement::Client), of(Placement::Gateway));
+    // The gateway's ports first: what goes past it would be out of its sight.
+    let placements = [Placement::Gateway, Placement::Client].map(of);
     let mut spaces = counting.namespaces();
-    let is_cluster_wide = |policy: &Policy| policy.id.namespace.is_none();
-    if counting.iter().any(is_cluster_wide) {
+    let cluster_wide = || counting.iter().filter(|policy| policy.id.namespace.is_none());
+    if cluster_wide().next().is_some() {
         spaces.insert(&surroundings.global_namespace);
     }
-    let mut objects = Vec::new();
-    let mut outcomes: BTreeMap<&Id, Programmed> = BTreeMap::new();
+    let mut compiled = Compiled::default();
+    let mut outcomes = BTreeMap::new();
     for namespace in spaces {
         let all: Vec<_> = counting.of_namespace(namespace).collect();
-        let networks = Network::all(&all);
-        let mut plan = Plan::new(&all, surroundings.gateway.as_ref());
-        let here = || all.iter().copied().filter(|policy| is_compiled(policy));
-        let mut fences = Vec::new();
-        // The gateway's ports first: what goes past it would be out of its sight.
-        for (placement, of_placement) in [(Placement::Gateway, &gated), (Placement::Client, &direct)] {
-            for policy in here().filter(|policy| policy.placement == placement) {
-                let mut found = plan.add(of_placement, policy, namespace, &networks);
-                match placement {
-                    Placement::Gateway => {
-                        fences.extend(fence::around(policy, (namespace, &all), surroundings, &mut found))
-                    }
-                    Placement::Client => fence::note_beside(&fences, &mut found),
-                }
-                outcomes.entry(&policy.id).or_default().merge(namespace, found);
-            }
-        }
-        for (of, name) in &surroundings.foreign {
-            if of == namespace {
-                for policy in here() {
-                    outcomes
-                        .entry(&policy.id)
-                        .or_default()
-                        .foreign
-                        .insert(format!("{of}/{name}"));
-                }
-            }
-        }
-        objects.extend(networks.iter().map(|network| network.object(namespace)));
-        objects.extend(plan.routes(namespace));
-        objects.extend(fences);
+        let objects = compile_in(namespace, &all, &placements, surroundings, &mut outcomes);
+        compiled.objects.extend(objects);
     }
     // A foreign network in a namespace that has none of ours keeps the global ones away.
-    let beside: Vec<_> = surroundings
-        .foreign
-        .iter()
-        .filter(|(of, _)| !counting.namespaces().contains(of.as_str()))
+    let own = counting.namespaces();
+    let beside = surroundings.foreign.iter().filter(|(of, _)| !own.contains(of.as_str()));
+    let beside: Vec<_> = beside.map(|(of, name)| format!("{of}/{name}")).collect();
+    for policy in cluster_wide().filter(|policy| !policy.is_silent()) {
+        let outcome = outcomes.entry(policy.id.clone()).or_default();
+        outcome.foreign.extend(beside.iter().cloned());
+    }
+    let verdicts = policies.iter();
+    compiled.verdicts = verdicts
+        .map(|policy| Verdict::of(policy, outcomes.get(&policy.id)))
         .collect();
-    let compiled = counting.iter().filter(|policy| is_compiled(policy));
-    for policy in compiled.filter(|policy| is_cluster_wide(policy)) {
-        let names = beside.iter().map(|(of, name)| format!("{of}/{name}"));
-        outcomes.entry(&policy.id).or_default().foreign.extend(names);
+    compiled
+}
+
+/// The objects of `namespace`, where `all` count; adds what becomes of each of `placements` there to `outcomes`.
+fn compile_in(
+    namespace: &str,
+    all: &[&Policy],
+    placements: &[Policies],
+    surroundings: &Surroundings,
+    outcomes: &mut BTreeMap<Id, Programmed>,
+) -> Vec<Value> {
+    let networks = Network::all(all);
+    let mut plan = Plan::new(all, surroundings.gateway.as_ref());
+    let mut fences = Vec::new();
+    for of_placement in placements {
+        for policy in of_placement.of_namespace(namespace) {
+            let mut found = plan.add(of_placement, policy, namespace, &networks);
+            match policy.placement {
+                Placement::Gateway => fences.extend(fence::around(policy, (namespace, all), surroundings, &mut found)),
+                Placement::Client => fence::note_beside(&fences, &mut found),
+            }
+            found.foreign.extend(surroundings.foreign_in(namespace));
+            outcomes.entry(policy.id.clone()).or_default().merge(namespace, found);
+        }
     }
-    let verdicts = policies
-        .iter()
-        .map(|policy| Verdict::of(policy, outcomes.get(&policy.id)));
-    Compiled {
-        verdicts: verdicts.collect(),
-        objects,
-    }
+    let mut objects: Vec<_> = networks.iter().map(|network| network.object(namespace)).collect();
+    objects.extend(plan.routes(namespace));
+    objects.extend(fences);
+    objects
 }
 
 impl Compiled {

@@ -42,7 +42,6 @@ pub(in crate::cli) struct Said {
 
 /// One of them.
 #[derive(Debug, Serialize)]
-#[expect(clippy::struct_field_names, reason = "the names are those of the JSON")]
 pub(super) struct Listing {
     policy: String,
     lists: Vec<String>,
