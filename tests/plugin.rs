@@ -123,10 +123,7 @@ fn kubectl_completes_what_follows_the_plugin() {
     // Nobody knows better than the shell which files there are.
     assert_eq!(candidates(&["explain", "-f", ""]), [":0"]);
     let described = complete(&["exp"]);
-    assert!(
-        described.starts_with("explain\tExplain what will become "),
-        "{described}"
-    );
+    assert!(described.starts_with("explain\tExplain what becomes "), "{described}");
 }
 
 fn completion(shell: &str) -> String {
