@@ -6,7 +6,7 @@ use crate::helm::helm;
 use crate::program::outrigger;
 
 /// A chart, an assignment that it refuses, the key as helm's schema names it, and words of the program's refusal.
-const WRONG: [(&str, &str, &str, &str); 21] = [
+const WRONG: [(&str, &str, &str, &str); 23] = [
     (
         "outrigger",
         "webhook.failurePolicy=Maybe",
@@ -108,6 +108,18 @@ const WRONG: [(&str, &str, &str, &str); 21] = [
         "imagePullSecrets[0].name=Pull",
         "/imagePullSecrets/0/name",
         "imagePullSecrets[0].name: \"Pull\" is not allowed: expected the name of an object",
+    ),
+    (
+        "outrigger",
+        "egress.gateway.ports={443,443}",
+        "/egress/gateway/ports",
+        "egress.gateway.ports: [443,443] is not allowed: expected each of them once",
+    ),
+    (
+        "outrigger",
+        "egress.gateway.clusterNetworks={300.0.0.0/8}",
+        "/egress/gateway/clusterNetworks/0",
+        "egress.gateway.clusterNetworks[0]: \"300.0.0.0/8\" is not allowed: expected a network such as 10.96.0.0/12",
     ),
     (
         "outrigger",

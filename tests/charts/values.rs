@@ -153,7 +153,7 @@ fn every_value_is_in_the_schema_and_every_part_of_the_schema_is_a_value_with_a_c
 /// The program checks as much of a schema as it knows: what else stood there would be checked by helm alone.
 #[test]
 fn the_schemas_use_what_the_program_checks() {
-    const KNOWN: [&str; 16] = [
+    const KNOWN: [&str; 17] = [
         "$schema",
         "$ref",
         "additionalProperties",
@@ -162,6 +162,7 @@ fn the_schemas_use_what_the_program_checks() {
         "items",
         "maximum",
         "minItems",
+        "uniqueItems",
         "minimum",
         "pattern",
         "properties",

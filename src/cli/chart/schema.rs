@@ -42,6 +42,11 @@ impl<'a> Checker<'a> {
                 if u64::try_from(list.len()).is_ok_and(|length| length < least) {
                     self.refuse(key, value, &format!("at least {least} of them"));
                 }
+                let is_set = schema.get("uniqueItems").and_then(Value::as_bool) == Some(true);
+                let stands_twice = |(index, element): (usize, &Value)| list.iter().take(index).any(|it| it == element);
+                if is_set && list.iter().enumerate().any(stands_twice) {
+                    self.refuse(key, value, "each of them once");
+                }
                 if let Some(items) = schema.get("items") {
                     for (index, element) in list.iter().enumerate() {
                         self.check(items, element, &format!("{key}[{index}]"));
