@@ -14,6 +14,7 @@ pub mod probe;
 
 mod lease;
 mod lookup;
+mod metrics;
 mod watch;
 
 pub use connect::{Access, ConnectError, configure, connect};

@@ -1,12 +1,15 @@
 //! `outrigger egress`: which hosts outside of the cluster workloads may reach, by the policies of manifests.
 
 use super::Verdict;
+use super::installation;
 use super::manifests::Manifests;
 use super::objects::Object;
+use crate::egress::compile::GLOBAL_NAMESPACE;
 use crate::egress::policy::PolicyError;
 use crate::egress::{Policies, Policy};
 use anyhow::Result;
-use clap::{Subcommand, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
+use ipnet::IpNet;
 
 mod check;
 mod compile;
@@ -23,6 +26,24 @@ pub(super) enum Action {
     Compile(compile::Arguments),
     /// Turn a log of decisions into policies
     Observe(observe::Arguments),
+}
+
+/// What of a cluster policies are compiled for.
+#[derive(Args, Clone, Debug)]
+pub(super) struct Place {
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = GLOBAL_NAMESPACE,
+        value_parser = installation::namespace,
+        help = "Namespace whose EgressNetworks hold where a namespace has none: egress.globalEgressNetworkNamespace of \
+                Linkerd's values"
+    )]
+    pub(super) global_namespace: String,
+    /// Network of the cluster's pods, Services or nodes; may be repeated. With one, pods of an allowlist that the gateway
+    /// enforces get a NetworkPolicy that leaves them these networks and the gateway
+    #[arg(long, value_name = "CIDR")]
+    pub(super) cluster_network: Vec<IpNet>,
 }
 
 /// How an answer is written.

@@ -1,16 +1,15 @@
 //! `outrigger egress-controller`: has egress policies at work in a cluster.
 
-use super::egress::service;
-use super::installation::{self, ControlPlane};
+use super::egress::{Place, service};
+use super::installation::ControlPlane;
 use super::logging::Logging;
 use crate::cluster::egress::{Controller, Options};
 use crate::cluster::{Access, connect};
-use crate::egress::compile::{GLOBAL_NAMESPACE, GatewayService, Surroundings};
+use crate::egress::compile::{GatewayService, Surroundings};
 use crate::webhook::options::address;
 use crate::webhook::{Admin, Phase, serve_admin, signals};
 use anyhow::{Context as _, Result};
 use clap::Args;
-use ipnet::IpNet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use tracing::info;
@@ -20,22 +19,11 @@ use tracing::info;
 pub(super) struct Arguments {
     #[command(flatten)]
     control_plane: ControlPlane,
-    #[arg(
-        long,
-        value_name = "NAME",
-        default_value = GLOBAL_NAMESPACE,
-        value_parser = installation::namespace,
-        help = "Namespace whose EgressNetworks hold where a namespace has none: egress.globalEgressNetworkNamespace of \
-                Linkerd's values"
-    )]
-    global_namespace: String,
-    /// Service of the egress gateway, to which its policies send what they list; without one they wait
+    #[command(flatten)]
+    place: Place,
+    /// Service of the egress gateway, to which its policies send what they list; without one nothing of that goes out
     #[arg(long, value_name = "NAME.NAMESPACE", value_parser = service)]
     gateway: Option<GatewayService>,
-    /// Network of the cluster's pods, Services or nodes; may be repeated. With one, pods of an allowlist that the gateway
-    /// enforces get a NetworkPolicy that leaves them these networks and the gateway
-    #[arg(long, value_name = "CIDR")]
-    cluster_network: Vec<IpNet>,
     /// Name of this replica, which no other has; in a pod, the pod's
     #[arg(long, value_name = "NAME", env = "POD_NAME", hide_env_values = true)]
     identity: String,
@@ -92,9 +80,9 @@ impl Arguments {
         Options {
             control_plane: self.control_plane.linkerd_namespace.clone(),
             surroundings: Surroundings {
-                global_namespace: self.global_namespace.clone(),
+                global_namespace: self.place.global_namespace.clone(),
                 gateway: self.gateway.clone(),
-                cluster_networks: self.cluster_network.clone(),
+                cluster_networks: self.place.cluster_network.clone(),
                 ..Surroundings::default()
             },
             identity: self.identity.clone(),

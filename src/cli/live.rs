@@ -3,6 +3,7 @@
 use super::note_on_terminal;
 use crate::cluster::index::PluginPlace;
 use crate::decide::coverage::Plugin;
+use crate::egress::compile::kinds::Kind;
 use crate::policy::installed::Source;
 use kube::Client;
 use kube::api::{GetParams, ListParams, PostParams};
@@ -40,15 +41,6 @@ pub(super) mod resource {
     pub(in crate::cli) const CRON_JOBS: Resource = Resource::new("batch/v1", "CronJob", "cronjobs");
     pub(in crate::cli) const NETWORK_POLICIES: Resource =
         Resource::new("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies");
-    pub(in crate::cli) const EGRESS_POLICIES: Resource =
-        Resource::new("outrigger.linkerd.io/v1alpha1", "EgressPolicy", "egresspolicies");
-    pub(in crate::cli) const CLUSTER_EGRESS_POLICIES: Resource = Resource::new(
-        "outrigger.linkerd.io/v1alpha1",
-        "ClusterEgressPolicy",
-        "clusteregresspolicies",
-    );
-    pub(in crate::cli) const EGRESS_NETWORKS: Resource =
-        Resource::new("policy.linkerd.io/v1alpha1", "EgressNetwork", "egressnetworks");
     pub(in crate::cli) const ENDPOINT_SLICES: Resource =
         Resource::new("discovery.k8s.io/v1", "EndpointSlice", "endpointslices");
     pub(in crate::cli) const MUTATING_WEBHOOKS: Resource = Resource::new(
@@ -73,6 +65,15 @@ impl Resource {
             api_version: Cow::Borrowed(api_version),
             kind,
             plural,
+        }
+    }
+
+    /// Egress policies, or what they compile to.
+    pub(super) fn of_kind(kind: &Kind) -> Self {
+        Self {
+            api_version: kind.api_version().into(),
+            kind: kind.name,
+            plural: kind.plural,
         }
     }
 

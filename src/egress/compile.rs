@@ -52,12 +52,15 @@ pub struct Surroundings {
     pub global_namespace: String,
     /// The `EgressNetworks` that somebody else made: namespace and name.
     pub foreign: BTreeSet<(String, String)>,
-    /// Where what is for the gateway is sent; where there is none, such policies wait.
+    /// Where what is for the gateway is sent; where there is none, it is closed.
     pub gateway: Option<GatewayService>,
     /// The networks of the cluster, which pods reach that have no other way out than the gateway; where none is known, no
     /// `NetworkPolicy` is made.
     pub cluster_networks: Vec<IpNet>,
 }
+
+/// What the chart calls the gateway's Service.
+pub const GATEWAY_SERVICE: &str = "outrigger-egress-gateway";
 
 /// The Service of the gateway. Its ports have the numbers of those that clients dial.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -138,10 +141,8 @@ pub fn compile(policies: &Policies, surroundings: &Surroundings) -> Compiled {
         let outcome = outcomes.entry(policy.id.clone()).or_default();
         outcome.foreign.extend(beside.iter().cloned());
     }
-    let verdicts = policies.iter();
-    compiled.verdicts = verdicts
-        .map(|policy| Verdict::of(policy, outcomes.get(&policy.id)))
-        .collect();
+    let verdict = |policy: &Policy| Verdict::of(policy, &outcomes.remove(&policy.id).unwrap_or_default());
+    compiled.verdicts = policies.iter().map(verdict).collect();
     compiled
 }
 

@@ -1,17 +1,16 @@
 //! `egress compile`: what Linkerd's proxies are told, and what becomes of each policy.
 
-use super::{Format, Read, read};
+use super::{Format, Place, Read, read};
 use crate::cli::manifests::Manifests;
 use crate::cli::names::is_label;
 use crate::cli::paint::{Tone, stderr_paint};
 use crate::cli::table::Table;
 use crate::cli::{Verdict, installation, note_as_is, print};
 use crate::egress::compile::status::{Condition, Verdict as Outcome};
-use crate::egress::compile::{GLOBAL_NAMESPACE, GatewayService, Surroundings, compile};
+use crate::egress::compile::{GatewayService, Surroundings, compile};
 use crate::pod::manifest;
 use anyhow::{Result, anyhow};
 use clap::Args;
-use ipnet::IpNet;
 use serde_json::json;
 
 /// Arguments of `egress compile`.
@@ -22,22 +21,11 @@ pub(in crate::cli) struct Arguments {
     /// Namespace of policies that name none
     #[arg(short, long, value_name = "NAME", default_value = "default", value_parser = installation::namespace)]
     namespace: String,
-    #[arg(
-        long,
-        value_name = "NAME",
-        default_value = GLOBAL_NAMESPACE,
-        value_parser = installation::namespace,
-        help = "Namespace whose EgressNetworks hold where a namespace has none: egress.globalEgressNetworkNamespace of \
-                Linkerd's values"
-    )]
-    global_namespace: String,
+    #[command(flatten)]
+    place: Place,
     /// Service of the egress gateway, to which its policies send what they list
     #[arg(long, value_name = "NAME.NAMESPACE", default_value = "outrigger-egress-gateway.linkerd", value_parser = service)]
     gateway: GatewayService,
-    /// Network of the cluster's pods, Services or nodes; may be repeated. With one, pods of an allowlist that the gateway
-    /// enforces get a NetworkPolicy that leaves them these networks and the gateway
-    #[arg(long, value_name = "CIDR")]
-    cluster_network: Vec<IpNet>,
     /// text: YAML on standard output, a table of the policies on standard error; json: both in one object
     #[arg(short, long, value_enum, default_value = "text", value_name = "FORMAT")]
     output: Format,
@@ -54,8 +42,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<Verdict> {
     let values = objects.iter().map(|object| &object.value);
     let surroundings = Surroundings {
         gateway: Some(arguments.gateway.clone()),
-        cluster_networks: arguments.cluster_network.clone(),
-        ..Surroundings::read(values, &arguments.global_namespace, &arguments.namespace)
+        cluster_networks: arguments.place.cluster_network.clone(),
+        ..Surroundings::read(values, &arguments.place.global_namespace, &arguments.namespace)
     };
     let mut compiled = compile(&policies, &surroundings);
     let is_readable = errors.is_empty();

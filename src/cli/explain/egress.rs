@@ -1,6 +1,8 @@
 //! What egress policies say to the pods of a workload, and what they compile to.
 
-use crate::egress::compile::{Compiled, GLOBAL_NAMESPACE, GatewayService, POLICY, Surroundings, compile};
+use crate::egress::compile::{
+    Compiled, GATEWAY_SERVICE, GLOBAL_NAMESPACE, GatewayService, POLICY, Surroundings, compile,
+};
 use crate::egress::connection::Workload;
 use crate::egress::spec::Mode;
 use crate::egress::{Policies, Policy};
@@ -75,7 +77,7 @@ impl Egress {
         }
         let surroundings = Surroundings {
             gateway: Some(GatewayService {
-                name: "outrigger-egress-gateway".to_owned(),
+                name: GATEWAY_SERVICE.to_owned(),
                 namespace: control_plane.to_owned(),
             }),
             ..Surroundings::read(objects, GLOBAL_NAMESPACE, "default")

@@ -2,29 +2,12 @@
 
 use crate::cluster::index::Collection;
 use crate::egress::compile::MANAGED_BY;
-use crate::egress::compile::kinds::{KINDS, Kind, NETWORK};
-use crate::egress::policy::{CLUSTER_KIND, GROUP, KIND, VERSION};
+use crate::egress::compile::kinds::{KINDS, Kind, NETWORK, POLICIES};
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ObjectMeta, PartialObjectMeta};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-/// The resources that are compiled.
-pub(super) const POLICIES: [Kind; 2] = [
-    Kind {
-        group: GROUP,
-        version: VERSION,
-        name: KIND,
-        plural: "egresspolicies",
-    },
-    Kind {
-        group: GROUP,
-        version: VERSION,
-        name: CLUSTER_KIND,
-        plural: "clusteregresspolicies",
-    },
-];
 
 /// What watches tell.
 #[derive(Default)]

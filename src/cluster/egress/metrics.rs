@@ -2,12 +2,12 @@
 
 use super::plan::Plan;
 use super::write::Fault;
+use crate::cluster::metrics::{self, Failing};
 use crate::egress::compile::hindrance::Hindrance;
-use prometheus_client::encoding::{EncodeLabelSet, text};
+use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 use std::fmt;
 
@@ -21,7 +21,7 @@ pub(super) struct Metrics {
     objects: Gauge,
     hindered: Family<ReasonLabels, Gauge>,
     writes: Family<WriteLabels, Counter>,
-    failing: Family<ResourceLabels, Gauge>,
+    failing: Failing,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -41,25 +41,18 @@ struct WriteLabels {
     outcome: &'static str,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ResourceLabels {
-    resource: &'static str,
-}
-
 impl Metrics {
     pub(super) fn new() -> Self {
         let mut all = Self {
-            registry: Registry::with_prefix("outrigger"),
+            registry: metrics::registry(),
             leading: Gauge::default(),
             passes: Counter::default(),
             policies: Family::default(),
             objects: Gauge::default(),
             hindered: Family::default(),
             writes: Family::default(),
-            failing: Family::default(),
+            failing: Failing::default(),
         };
-        let version = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
-        all.registry.register("build", "This program", version);
         let registry = all.registry.sub_registry_with_prefix("egress_controller");
         registry.register(
             "leading",
@@ -74,15 +67,13 @@ impl Metrics {
         registry.register("hindered", help, all.hindered.clone());
         registry.register("writes", "Calls that write, by what came of them", all.writes.clone());
         let help = "Whether a resource cannot be watched, or is missing";
-        registry.register("watch_failing", help, all.failing.clone());
+        registry.register("watch_failing", help, all.failing.gauges());
         all
     }
 
     /// The metrics as text.
     pub(super) fn encode(&self) -> Result<String, fmt::Error> {
-        let mut text = String::new();
-        text::encode(&mut text, &self.registry)?;
-        Ok(text)
+        metrics::encode(&self.registry)
     }
 
     /// Notes whether this replica is the one that works; what it knew of policies is the next one's to tell.
@@ -125,7 +116,6 @@ impl Metrics {
 
     /// Notes whether the watch of `resource` stands.
     pub(super) fn watch(&self, resource: &'static str, stands: bool) {
-        let gauge = self.failing.get_or_create(&ResourceLabels { resource });
-        gauge.set(i64::from(!stands));
+        self.failing.note(resource, stands);
     }
 }

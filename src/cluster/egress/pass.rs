@@ -6,10 +6,11 @@
 
 use super::Shared;
 use super::attempts::{Attempts, Need, Outcome, Target};
-use super::known::{Key, POLICIES, Stamp};
+use super::known::{Key, Stamp};
 use super::plan::{Apply, Plan, Work};
 use super::write::{self, Fault};
 use crate::egress::compile::hindrance::Hindrance;
+use crate::egress::compile::kinds::POLICIES;
 use futures::{StreamExt, stream};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;

@@ -1,10 +1,10 @@
 //! What has to be written so that the cluster is as the policies want it.
 
 use super::attempts::{Attempts, Need, Outcome, Target};
-use super::known::{Key, POLICIES, Stamp, View};
+use super::known::{Key, Stamp, View};
 use crate::cluster::index::Collection;
 use crate::egress::compile::hindrance::Hindrance;
-use crate::egress::compile::kinds::{Kind, NETWORK};
+use crate::egress::compile::kinds::{Kind, NETWORK, POLICIES};
 use crate::egress::compile::{Compiled, Surroundings, compile};
 use crate::egress::{Policies, Policy};
 use serde_json::Value;

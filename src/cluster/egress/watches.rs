@@ -1,10 +1,10 @@
 //! The watches. A kind that the API server does not have is looked for again and again.
 
 use super::Shared;
-use super::known::{Listing, POLICIES, object, policy, resource};
+use super::known::{Listing, object, policy, resource};
 use crate::cluster::index::Freshness;
 use crate::cluster::watch::{Failure, QUIET, Steps, Told, take};
-use crate::egress::compile::kinds::KINDS;
+use crate::egress::compile::kinds::{KINDS, POLICIES};
 use futures::Stream;
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::Namespace;

@@ -1,11 +1,11 @@
 //! Metrics of the probe, in OpenMetrics; every label takes few values.
 
+use crate::cluster::metrics::{self, Failing};
 use crate::policy::probe::{Answer, Finding};
-use prometheus_client::encoding::{EncodeLabelSet, text};
+use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,7 +21,7 @@ pub(super) struct Metrics {
     publications: Family<OutcomeLabels, Counter>,
     published: Gauge,
     left_out: Gauge,
-    failing: Family<ResourceLabels, Gauge>,
+    failing: Failing,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -40,25 +40,18 @@ struct OutcomeLabels {
     outcome: &'static str,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ResourceLabels {
-    resource: &'static str,
-}
-
 impl Metrics {
     pub(super) fn new() -> Self {
         let mut all = Self {
-            registry: Registry::with_prefix("outrigger"),
+            registry: metrics::registry(),
             dry_runs: Family::default(),
             namespaces: Gauge::default(),
             findings: Family::default(),
             publications: Family::default(),
             published: Gauge::default(),
             left_out: Gauge::default(),
-            failing: Family::default(),
+            failing: Failing::default(),
         };
-        let version = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
-        all.registry.register("build", "This program", version);
         let registry = all.registry.sub_registry_with_prefix("probe");
         registry.register("dry_runs", "Dry runs by what came of them", all.dry_runs.clone());
         registry.register("namespaces", "Namespaces that are asked about", all.namespaces.clone());
@@ -71,15 +64,13 @@ impl Metrics {
         let help = "Namespaces whose findings have no room in the ConfigMap";
         registry.register("left_out", help, all.left_out.clone());
         let help = "Whether a resource cannot be watched, so that its changes are noticed late";
-        registry.register("watch_failing", help, all.failing.clone());
+        registry.register("watch_failing", help, all.failing.gauges());
         all
     }
 
     /// The metrics as text.
     pub(super) fn encode(&self) -> Result<String, fmt::Error> {
-        let mut text = String::new();
-        text::encode(&mut text, &self.registry)?;
-        Ok(text)
+        metrics::encode(&self.registry)
     }
 
     /// Counts a dry run.
@@ -125,7 +116,6 @@ impl Metrics {
 
     /// Notes whether the watch of `resource` stands.
     pub(super) fn watch(&self, resource: &'static str, stands: bool) {
-        let gauge = self.failing.get_or_create(&ResourceLabels { resource });
-        gauge.set(i64::from(!stands));
+        self.failing.note(resource, stands);
     }
 }

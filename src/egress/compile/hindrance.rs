@@ -110,23 +110,26 @@ impl Verdict {
         }
     }
 
-    /// A policy that is not accepted, or is for somebody else, has nothing to be hindered.
+    /// Of a policy that is not accepted there is nothing to be hindered.
     fn hinder(&mut self, hindrances: &BTreeSet<Hindrance>) {
         let [accepted, programmed] = &mut self.conditions;
         let Some(first) = hindrances.first() else { return };
-        if accepted.status != "True" || programmed.status == "Unknown" {
+        if accepted.status != "True" {
             return;
         }
         let texts: Vec<_> = hindrances.iter().map(Hindrance::to_string).collect();
-        let message = texts.join("; ");
-        if programmed.status == "False" {
-            programmed.message = format!("{}; {message}", programmed.message);
-            return;
+        let mut message = texts.join("; ");
+        if programmed.status != "True" {
+            message = format!("{}; {message}", programmed.message);
         }
+        let reason = match programmed.status {
+            "False" => programmed.reason,
+            _ => first.code(),
+        };
         *programmed = Condition {
             kind: programmed.kind,
             status: "False",
-            reason: first.code(),
+            reason,
             message,
         };
     }
@@ -195,5 +198,24 @@ mod tests {
             message,
             "the API server has no EgressNetwork of policy.linkerd.io/v1alpha1"
         );
+    }
+
+    #[test]
+    fn what_waits_for_the_gateway_can_be_hindered_too() {
+        let object = json!({
+            "apiVersion": "outrigger.linkerd.io/v1alpha1",
+            "kind": "EgressPolicy",
+            "metadata": {"name": "a", "namespace": "shop"},
+            "spec": {"hosts": ["a.example"], "placement": "Gateway"},
+        });
+        let policy = Policy::read(&object, "default").unwrap().unwrap();
+        let mut compiled = compile(&Policies::new([policy]), &Surroundings::default());
+        assert_eq!(compiled.verdicts[0].conditions[1].reason, "Pending");
+        let network = compiled.objects[0].clone();
+        let namespace = "shop".to_owned();
+        compiled.hinder([(&network, Hindrance::NamespaceMissing { namespace })]);
+        let programmed = &compiled.verdicts[0].conditions[1];
+        assert_eq!((programmed.status, programmed.reason), ("False", "NamespaceMissing"));
+        assert!(programmed.message.contains("no gateway") && programmed.message.contains("no namespace shop"));
     }
 }

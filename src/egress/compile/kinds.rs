@@ -1,5 +1,6 @@
-//! The kinds of what is compiled, as an API server has them.
+//! The kinds of policies and of what they compile to, as an API server has them.
 
+use crate::egress::policy::{CLUSTER_KIND, GROUP, KIND, VERSION};
 use serde_json::Value;
 
 /// A kind.
@@ -17,7 +18,23 @@ pub struct Kind {
 
 const GATEWAY_API: &str = "gateway.networking.k8s.io";
 
-/// Every kind, in the order in which objects are applied; they are deleted in the reverse order.
+/// What is compiled: policies of a namespace, and cluster-wide ones.
+pub const POLICIES: [Kind; 2] = [
+    Kind {
+        group: GROUP,
+        version: VERSION,
+        name: KIND,
+        plural: "egresspolicies",
+    },
+    Kind {
+        group: GROUP,
+        version: VERSION,
+        name: CLUSTER_KIND,
+        plural: "clusteregresspolicies",
+    },
+];
+
+/// Every kind that is made of them, in the order in which objects are applied; they are deleted in the reverse order.
 ///
 /// A route without its network does nothing, a `NetworkPolicy` closes what goes past proxy and gateway, and a network closes or
 /// opens everything that has no route. So routes come first and go last, and a network, which may loosen, comes when all else is

@@ -1,7 +1,6 @@
 //! What becomes of a policy: the conditions of its status.
 
 use crate::egress::policy::{Policy, PolicyError};
-use crate::egress::spec::Placement;
 use crate::egress::support::RefusalReason;
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -89,20 +88,12 @@ impl Programmed {
 }
 
 impl Verdict {
-    /// What becomes of `policy`, which was compiled where `programmed` says how.
-    pub(super) fn of(policy: &Policy, programmed: Option<&Programmed>) -> Self {
+    /// What becomes of `policy`, which was compiled as `programmed` says where it is accepted.
+    pub(super) fn of(policy: &Policy, programmed: &Programmed) -> Self {
         let refusals = policy.refusals();
         let Some(first) = refusals.first() else {
-            let last = match (policy.placement, programmed) {
-                (_, Some(programmed)) => programmed.condition(),
-                (Placement::Client | Placement::Gateway, None) => Condition {
-                    kind: "Programmed",
-                    status: "Unknown",
-                    reason: "Pending",
-                    message: "is for the gateway, of which nothing is known here".to_owned(),
-                },
-            };
-            return Self::new(&policy.id.to_string(), "True", "Accepted", String::new(), last);
+            let id = policy.id.to_string();
+            return Self::new(&id, "True", "Accepted", String::new(), programmed.condition());
         };
         let messages: Vec<_> = refusals.iter().map(|refusal| refusal.message.as_str()).collect();
         Self::refused(&policy.id.to_string(), first.reason, messages.join("; "))

@@ -3,6 +3,7 @@ use serde_json::json;
 
 mod agreement;
 mod gateway;
+mod refused;
 
 fn policy(id: &str, spec: Value) -> Policy {
     let (kind, namespace, name) = match id.split_once('/') {
@@ -142,35 +143,6 @@ fn without_an_allowlist_the_rest_passes() {
             "EgressPolicy/shop/strict Accepted Programmed",
         ]
     );
-}
-
-#[test]
-fn nothing_is_widened_and_nothing_is_dropped_silently() {
-    let compiled = compiled([
-        (
-            "shop/a",
-            json!({"hosts": ["a.example"], "workloads": {"serviceAccounts": ["web"]}, "allowlist": "Enabled"}),
-        ),
-        ("shop/b", json!({"hosts": ["b.example"], "traceHeaders": "W3C"})),
-        ("shop/c", json!({"hosts": ["c.example"], "placement": "Gateway"})),
-    ]);
-    // What waits for a gateway is for every workload, and closes what policies of that kind close.
-    let expected = ["shop outrigger-outside Allow ", "shop outrigger-metadata Deny "];
-    let networks = networks(&compiled);
-    assert!(
-        networks.len() == 2 && networks.iter().zip(expected).all(|(it, start)| it.starts_with(start)),
-        "{networks:?}"
-    );
-    assert!(routes(&compiled).is_empty());
-    assert_eq!(
-        verdicts(&compiled),
-        [
-            "EgressPolicy/shop/a SelectorUnsupported NotAccepted",
-            "EgressPolicy/shop/b TraceTranslationUnsupported NotAccepted",
-            "EgressPolicy/shop/c Accepted Pending",
-        ]
-    );
-    assert!(!compiled.verdicts[0].is_good() && compiled.verdicts[2].is_good());
 }
 
 #[test]
@@ -387,18 +359,4 @@ fn a_route_has_sixteen_hosts_at_most_and_names_are_its_own() {
         .collect();
     assert_eq!(names.len(), compiled.objects.len());
     assert!(names.iter().all(|name| name.len() <= 253));
-}
-
-#[test]
-fn the_allowlist_of_a_refused_policy_is_kept() {
-    let compiled = compiled([(
-        "shop/a",
-        json!({"hosts": ["a.example"], "allowlist": "Enabled", "traceHeaders": "W3C"}),
-    )]);
-    assert!(networks(&compiled)[0].starts_with("shop outrigger-outside Deny"));
-    assert!(routes(&compiled).is_empty());
-    assert_eq!(
-        verdicts(&compiled),
-        ["EgressPolicy/shop/a TraceTranslationUnsupported NotAccepted"]
-    );
 }

@@ -1,6 +1,7 @@
 //! Which workload an address is of.
 
 use crate::egress::connection::Workload;
+use crate::pod::DEFAULT_ACCOUNT;
 use kube::api::Object;
 use serde::Deserialize;
 use std::collections::HashMap;
@@ -64,9 +65,6 @@ struct Book {
     /// Who has an address: hardly ever more than one.
     holders: HashMap<IpAddr, Vec<Arc<Member>>>,
 }
-
-/// The account of pods that name none.
-const DEFAULT_ACCOUNT: &str = "default";
 
 /// Its name, and what is kept of it: nothing where it has ended, or has no addresses of its own. A pod on its node's network
 /// has none: whatever runs there could be it.

@@ -6,7 +6,8 @@ use super::knowledge::Knowledge;
 use super::pods::{self, Seen};
 use super::rules::{self, Found, MapName, Maps, Rules};
 use crate::cluster::{QUIET, Steps, Told, shows_that_it_stands};
-use crate::egress::policy::{CLUSTER_KIND, GROUP, Id, KIND, Policy, VERSION};
+use crate::egress::compile::kinds::{Kind, POLICIES};
+use crate::egress::policy::{GROUP, Id, KIND, Policy, VERSION};
 use futures::Stream;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
@@ -35,9 +36,6 @@ const MAPS: usize = 256;
 
 /// Pods that have ended have no addresses of their own any more: the API server need not tell of them.
 const NOT_OVER: &str = "status.phase!=Succeeded,status.phase!=Failed";
-
-/// The resources: kind and plural.
-const RESOURCES: [(&str, &str); 2] = [(KIND, "egresspolicies"), (CLUSTER_KIND, "clusteregresspolicies")];
 
 /// The watches of a cluster.
 pub(super) struct Watches {
@@ -86,8 +84,8 @@ impl Watches {
         }
         let state = self.state();
         let is_listed = |kind: &str| state.policies.contains_key(kind);
-        let missing = RESOURCES.iter().filter(|(kind, _)| !is_listed(kind));
-        let mut missing: Vec<_> = missing.map(|(_, plural)| *plural).collect();
+        let missing = POLICIES.iter().filter(|kind| !is_listed(kind.name));
+        let mut missing: Vec<_> = missing.map(|kind| kind.plural).collect();
         if !state.pods_are_listed {
             missing.push("pods");
         }
@@ -106,7 +104,7 @@ impl Watches {
 
     /// Watches until it is dropped.
     pub(super) async fn run(self: Arc<Self>) {
-        let [policies, cluster_wide] = RESOURCES;
+        let [policies, cluster_wide] = &POLICIES;
         tokio::join!(
             self.policies(policies),
             self.policies(cluster_wide),
@@ -115,8 +113,16 @@ impl Watches {
         );
     }
 
-    async fn policies(&self, (kind, plural): (&'static str, &'static str)) {
-        let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(GROUP, VERSION, kind), plural);
+    async fn policies(
+        &self,
+        Kind {
+            group,
+            version,
+            name: kind,
+            plural,
+        }: &Kind,
+    ) {
+        let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural);
         let api = Api::<DynamicObject>::all_with(self.client.clone(), &resource);
         let begin = || watcher(api.clone(), Config::default().page_size(PAGE));
         let mut listed = BTreeMap::new();
@@ -135,7 +141,7 @@ impl Watches {
             drop(state);
             self.changed.notify_one();
         };
-        follow(begin, Standing::new(plural.to_owned(), &self.failing), take, || {}).await;
+        follow(begin, Standing::new((*plural).to_owned(), &self.failing), take, || {}).await;
     }
 
     async fn pods(&self) {
@@ -205,7 +211,7 @@ impl Watches {
         for name in &wanted {
             state.wanted.entry(name.clone()).or_insert(false);
         }
-        if state.policies.len() == RESOURCES.len() {
+        if state.policies.len() == POLICIES.len() {
             let before = self.known.rules();
             let rules = Rules::new(found, &state.maps, &self.namespace, before.as_deref());
             drop(state);

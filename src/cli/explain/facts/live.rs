@@ -4,12 +4,11 @@
 use super::super::Arguments;
 use crate::cli::installation::Connection;
 use crate::cli::live::policies::{Policies, Scope};
-use crate::cli::live::resource::{
-    CLUSTER_EGRESS_POLICIES, CONFIG_MAPS, DAEMON_SETS, EGRESS_NETWORKS, EGRESS_POLICIES, NAMESPACES, NODES,
-};
-use crate::cli::live::{NOT_FOUND, get, list, plugin_places, plugin_pods, tidied};
+use crate::cli::live::resource::{CONFIG_MAPS, DAEMON_SETS, NAMESPACES, NODES};
+use crate::cli::live::{NOT_FOUND, Resource, get, list, plugin_places, plugin_pods, tidied};
 use crate::cli::{describe, note_on_terminal};
 use crate::cluster::{NodeList, server_of};
+use crate::egress::compile::kinds::{NETWORK, POLICIES};
 use crate::policy::installed::Source;
 use crate::policy::pod_security::Server;
 use crate::policy::probe::CONFIG_MAP;
@@ -138,11 +137,10 @@ async fn egress(client: &Client, scope: Scope<'_>, found: &mut Found) {
         Scope::Everywhere => vec![None],
         Scope::Namespaces(names) => names.iter().map(|name| Some(name.as_str())).collect(),
     };
-    let wide = [(CLUSTER_EGRESS_POLICIES, None)];
-    let local = places
-        .iter()
-        .flat_map(|place| [(EGRESS_POLICIES, *place), (EGRESS_NETWORKS, *place)]);
-    for (resource, place) in wide.into_iter().chain(local) {
+    let [policies, cluster_wide] = &POLICIES;
+    let local = places.iter().flat_map(|place| [(policies, *place), (&NETWORK, *place)]);
+    for (kind, place) in [(cluster_wide, None)].into_iter().chain(local) {
+        let resource = Resource::of_kind(kind);
         match list(client, &resource, place, |object| Some(tidied(object))).await {
             Ok(objects) => found.objects.extend(objects),
             // Who has not installed them has none.
